@@ -1,0 +1,5 @@
+"""`python -m asmevo`."""
+
+from asmevo.cli import main
+
+main()

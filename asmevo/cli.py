@@ -1,0 +1,65 @@
+"""The command line: collects the commands, prints errors in one place, sets exit codes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import NoReturn
+
+import typer
+
+from asmevo.commands import (
+    bundle,
+    capture,
+    doctor,
+    emulate,
+    optimize,
+    recover,
+    replay,
+    swap,
+)
+from asmevo.errors import AsmevoError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="asmevo",
+    help="Capture, replay, optimize and swap compiled AMD Instinct kernels",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (doctor, emulate, capture, bundle, replay, recover, optimize, swap):
+    module.register(app)
+
+
+def _configure_logging() -> None:
+    """ASMEVO_LOG=capture:debug,shim:info sets levels per module; messages go to stderr."""
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    for item in filter(None, os.environ.get("ASMEVO_LOG", "").split(",")):
+        name, _, level = item.partition(":")
+        known = logging.getLevelNamesMapping().get(level.upper() or "INFO", logging.INFO)
+        logging.getLogger(f"asmevo.{name}").setLevel(known)
+
+
+def main() -> NoReturn:
+    """Run the command line; every AsmevoError becomes one line on stderr and its exit code."""
+    _configure_logging()
+    try:
+        app()
+    except AsmevoError as error:
+        print(f"asmevo: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("asmevo: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

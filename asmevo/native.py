@@ -1,0 +1,41 @@
+"""Where the native parts are: built into `asmevo/_native` by the package's build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from asmevo.errors import MissingToolError
+
+__all__ = ["capture_library", "emulator_folder", "emulator_library", "shim_library"]
+
+_NATIVE = Path(__file__).parent / "_native"
+
+
+def _get(relative: str) -> Path:
+    path = _NATIVE / relative
+    if not path.is_file():
+        raise MissingToolError(
+            f"native part {path} is missing",
+            hint="build the package again: pip install -e . (in a checkout: scripts/setup)",
+        )
+    return path
+
+
+def emulator_library() -> Path:
+    """The emulated device's libamdhip64.so."""
+    return _get("emulator/libamdhip64.so")
+
+
+def emulator_folder() -> Path:
+    """The folder to put into LD_LIBRARY_PATH to run a program on the emulated device."""
+    return emulator_library().parent
+
+
+def capture_library() -> Path:
+    """The resident C hot path that capture loads into its target."""
+    return _get("libasmevo_capture.so")
+
+
+def shim_library() -> Path:
+    """The load-path interposer for LD_PRELOAD."""
+    return _get("libasmevo_shim.so")

@@ -1,0 +1,1 @@
+"""Snapshot kernel dispatches of live processes; the bundle format."""

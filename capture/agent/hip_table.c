@@ -1,0 +1,2 @@
+// Placeholder until the hot path lands.
+int asmevo_capture_placeholder;

@@ -1,0 +1,1 @@
+"""Code objects: read, recover, rebuild, analyse. What every later stage builds on."""

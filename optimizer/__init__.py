@@ -1,0 +1,1 @@
+"""Profile, edit, gate, search, report."""

@@ -1,0 +1,1 @@
+"""Restore a bundle on a device, launch, compare: the differential oracle."""

@@ -1,0 +1,97 @@
+// Running one kernel dispatch: the interface between the HIP API (hip/, loader/) and the executor (exec/).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "exec/wave.h"
+#include "isa/inst.h"
+
+namespace asmevo::emulator {
+
+/// The executable bytes of a loaded code object, decoded on first execution of each instruction. Thread-safe.
+class CodeSegment {
+  public:
+    CodeSegment(Target target, uint64_t address, uint64_t size_bytes);
+    ~CodeSegment();
+    CodeSegment(const CodeSegment&) = delete;
+    CodeSegment& operator=(const CodeSegment&) = delete;
+
+    /// Decoded instruction at `pc`; throws Fault when pc is outside or misaligned, or nothing decodes there.
+    const Inst& at(uint64_t pc);
+    Target target() const { return target_; }
+    uint64_t address() const { return address_; }
+    uint64_t size() const { return size_; }
+
+  private:
+    Target target_;
+    uint64_t address_, size_;
+    std::unique_ptr<std::atomic<const Inst*>[]> slots_;
+    std::mutex mutex_;
+};
+
+/// What a kernel descriptor and its metadata say, already decoded by the loader.
+struct KernelImage {
+    std::string name;
+    Target target = Target::kGfx942;
+    CodeSegment* code = nullptr;
+    uint64_t entry = 0;                 // address of the first instruction
+    uint64_t descriptor_address = 0;
+    uint32_t group_segment_size = 0;    // static LDS, bytes
+    uint32_t private_segment_size = 0;  // scratch a lane, bytes
+    uint32_t kernarg_size = 0;
+    uint32_t rsrc1 = 0, rsrc2 = 0, rsrc3 = 0;
+    uint16_t kernel_code_properties = 0;
+    uint16_t kernarg_preload = 0;       // length in dwords (7 bits), offset in dwords (9 bits)
+    uint32_t max_flat_workgroup_size = 1024;
+    uint32_t sgpr_count = 0, vgpr_count = 0, agpr_count = 0;  // from metadata, for attributes
+};
+
+struct DispatchRequest {
+    const KernelImage* kernel = nullptr;
+    Dim3 grid;                          // in workgroups
+    Dim3 block;                         // in work-items
+    uint32_t dynamic_lds = 0;           // bytes on top of group_segment_size
+    uint64_t kernarg_address = 0;       // device-visible, kernarg_size bytes, hidden arguments filled
+    uint64_t dispatch_packet_address = 0;  // a 64-byte AQL packet
+    bool is_cooperative = false;
+};
+
+/// Execution count and modelled stall of one instruction, summed over waves.
+struct PcProfile {
+    uint64_t offset = 0;                // bytes from the kernel's entry
+    uint64_t executions = 0;
+    uint64_t modelled_stall_cycles = 0;
+};
+
+struct DispatchResult {
+    bool ok = false;
+    std::string report;                 // why it failed: kernel, pc, instruction text, workgroup, wave, lane
+    uint64_t waves = 0;
+    uint64_t wave_instructions = 0;
+    uint64_t modelled_cycles = 0;       // timing model (exec/timing.h); never a measured time
+    std::vector<PcProfile> profile;     // filled when asked for
+};
+
+struct DispatchOptions {
+    bool model_timing = true;
+    bool collect_profile = false;
+    unsigned threads = 0;               // 0: all cores
+    uint64_t max_wave_instructions = 0; // 0: the default watchdog
+};
+
+/// Shared by all workgroups of a running dispatch.
+struct DispatchContext {
+    const DispatchRequest* request = nullptr;
+    const DispatchOptions* options = nullptr;
+};
+
+/// Runs the whole grid and returns. Never throws.
+DispatchResult run_dispatch(const DispatchRequest& request, const DispatchOptions& options);
+
+}  // namespace asmevo::emulator

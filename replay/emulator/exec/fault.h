@@ -1,0 +1,18 @@
+// A condition that ends a launch: illegal access, unknown instruction, read of a register still being loaded.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace asmevo::emulator {
+
+/// Thrown by handlers and the executor, caught by run_dispatch, which adds kernel, pc, instruction text, workgroup
+/// and wave. Never crosses the C ABI.
+struct Fault : std::runtime_error {
+    explicit Fault(std::string what, int lane_id = -1)
+        : std::runtime_error(std::move(what)), lane(lane_id) {}
+    int lane;  // lane of the wave, -1 when the fault belongs to the wave
+};
+
+}  // namespace asmevo::emulator

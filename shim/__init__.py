@@ -1,0 +1,1 @@
+"""The load-path interposer and what packs its manifest."""

@@ -1,0 +1,1 @@
+int asmevo_shim_placeholder;
