@@ -1,0 +1,7 @@
+#include "isa/tables.h"
+
+namespace asmevo::emulator {
+
+std::span<const OpInfo> vop1_ops() { return {}; }
+
+}  // namespace asmevo::emulator
