@@ -1,0 +1,111 @@
+"""Fetch the third-party inputs of the demo and the tests, by pinned version and hash, into a shared cache.
+
+    scripts/fetch_inputs.py [--cache DIR]
+
+The cache is `$ASMEVO_CACHE/inputs`, by default `~/.cache/asmevo/inputs`. A wheel that is there with the right hash is
+not fetched again; a broken download is taken up where pip left it. Only the listed members are unpacked; nothing
+of a wheel is installed or run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["INPUTS", "Input", "fetch", "get_cache"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One wheel: name and version on PyPI, SHA-256 of the file, and the member prefixes to unpack."""
+
+    name: str
+    version: str
+    sha256: str
+    members: tuple[str, ...]
+
+    @property
+    def folder_name(self) -> str:
+        """Name of the unpacked folder in the cache."""
+        return f"{self.name}-{self.version}"
+
+
+INPUTS = (
+    Input(
+        name="vllm",
+        version="0.33.0",
+        sha256="4b6bdec4ab269990bf70d45a3c1e94c3760a27064513760193b26d6f0da883aa",
+        members=("vllm/v1/attention/ops/", "vllm/triton_utils/"),
+    ),
+)
+
+
+def get_cache() -> Path:
+    """The folder that all tests share."""
+    root = os.environ.get("ASMEVO_CACHE")
+    return (Path(root) if root else Path.home() / ".cache" / "asmevo") / "inputs"
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file, hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def download(item: Input, wheels: Path) -> Path:
+    """The wheel in the cache, fetched through pip when it is not there; pip checks the hash."""
+    for wheel in wheels.glob(f"{item.name}-{item.version}-*.whl"):
+        if hash_file(wheel) == item.sha256:
+            return wheel
+    with tempfile.TemporaryDirectory(dir=wheels) as folder:
+        requirement = Path(folder) / "requirement.txt"
+        requirement.write_text(f"{item.name}=={item.version} --hash=sha256:{item.sha256}\n")
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--disable-pip-version-check", "--resume-retries", "20"]
+        command += ["--only-binary", ":all:", "--require-hashes", "-d", folder, "-r", str(requirement)]
+        if subprocess.run(command, check=False).returncode:
+            raise SystemExit(f"fetch_inputs: {item.folder_name} could not be fetched; run this again")
+        wheel = next(Path(folder).glob("*.whl"))
+        return Path(shutil.move(wheel, wheels / wheel.name))
+
+
+def unpack(item: Input, wheel: Path, target: Path) -> None:
+    """Unpack the wanted members into `target`, which appears whole or not at all."""
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith(item.members)]
+        archive.extractall(partial, members=names)
+    (partial / "SOURCE").write_text(f"{wheel.name} sha256:{item.sha256}\n")
+    partial.rename(target)
+
+
+def fetch(item: Input, cache: Path) -> Path:
+    """The unpacked folder of an input, fetched when needed."""
+    target = cache / item.folder_name
+    if target.is_dir():
+        return target
+    wheels = cache / "wheels"
+    wheels.mkdir(parents=True, exist_ok=True)
+    print(f"fetch_inputs: {item.folder_name}", file=sys.stderr)
+    unpack(item, download(item, wheels), target)
+    return target
+
+
+def main() -> None:
+    """Fetch all inputs and print where they are."""
+    parser = argparse.ArgumentParser(description="Fetch the third-party inputs by pinned hash")
+    parser.add_argument("--cache", type=Path, default=get_cache(), help="cache folder")
+    for item in INPUTS:
+        print(fetch(item, parser.parse_args().cache))
+
+
+if __name__ == "__main__":
+    main()
