@@ -70,9 +70,19 @@ def download(item: Input, wheels: Path) -> Path:
         requirement.write_text(f"{item.name}=={item.version} --hash=sha256:{item.sha256}\n")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--disable-pip-version-check", "--resume-retries", "20"]
-        command += ["--only-binary", ":all:", "--require-hashes", "-d", folder, "-r", str(requirement)]
+        command += [
+            "--only-binary",
+            ":all:",
+            "--require-hashes",
+            "-d",
+            folder,
+            "-r",
+            str(requirement),
+        ]
         if subprocess.run(command, check=False).returncode:
-            raise SystemExit(f"fetch_inputs: {item.folder_name} could not be fetched; run this again")
+            raise SystemExit(
+                f"fetch_inputs: {item.folder_name} could not be fetched; run this again"
+            )
         wheel = next(Path(folder).glob("*.whl"))
         return Path(shutil.move(wheel, wheels / wheel.name))
 
