@@ -12,7 +12,7 @@ enum class OperandKind : uint8_t {
     kNone,
     kVgpr,     // index 0..255 architectural, 256..511 accumulation (a0 = 256)
     kSgpr,     // index = ISA scalar code 0..127: s0..s101, 102 flat_scratch, 104 xnack, 106 vcc, 108 ttmp, 124 m0, 126 exec
-    kConst,    // inline constant or literal, already expanded to the operand's type
+    kConst,    // inline constant or literal, already expanded to the operand's type; index = ISA code (255: literal)
     kSpecial,  // index = ISA code 235..238 (apertures), 251 vccz, 252 execz, 253 scc
 };
 
@@ -75,6 +75,8 @@ constexpr int kMaxSpans = 8;
 struct Inst {
     const OpInfo* info = nullptr;
     Handler run = nullptr;
+    Target target = Target::kGfx942;
+    uint16_t arch_vgprs = 0, acc_vgprs = 0;  // registers that the wave must have: highest index used + 1
     Operand dst[2];
     Operand src[4];
     uint32_t words[4] = {};
@@ -85,6 +87,7 @@ struct Inst {
     uint8_t op_sel = 0;      // raw VOP3 op_sel; bit 3 = destination half
     int32_t simm = 0;        // SOPP, SOPK (sign-extended); SOPK setreg: raw hwreg in the low 16 bits
     uint32_t literal = 0;    // trailing 32-bit constant, where there is one
+    uint8_t literal_dword = 0;  // its place in words; 0: there is none
     Dpp dpp;
     Sdwa sdwa;
     uint8_t cbsz = 0, abid = 0, blgp = 0;  // MFMA
