@@ -1,11 +1,132 @@
-"""The bundle command."""
+"""The bundle command: look at captured dispatches and check their files."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from asmevo.errors import BundleError
+
+if TYPE_CHECKING:
+    from asmevo.capture.manifest import Manifest
 
 __all__ = ["register"]
 
+Paths = Annotated[list[Path], typer.Argument(metavar="BUNDLE…", help="Bundle files to read.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
-def register(app: typer.Typer) -> None:
+app = typer.Typer(no_args_is_help=True, help="Look at bundles and check them")
+
+
+def register(parent: typer.Typer) -> None:
     """Add the command to the command line."""
+    parent.add_typer(app, name="bundle")
+
+
+@app.command("show")
+def show(paths: Paths, as_json: AsJson = False) -> None:
+    """Print what bundles hold: dispatch, origin, memory regions
+
+    Only the manifests are read; `asmevo bundle verify` also reads the contents.
+
+    asmevo bundle show captures/softmax-000.aeb
+
+    asmevo bundle show --json captures/*.aeb
+    """
+    from asmevo.capture.bundle import open_bundle
+
+    manifests = []
+    for path in paths:
+        with open_bundle(path) as bundle:
+            manifests.append((path, bundle.manifest))
+    if as_json:
+        _print_json(
+            {"bundles": [{"path": str(path), **manifest.to_json()} for path, manifest in manifests]}
+        )
+        return
+    for path, manifest in manifests:
+        _print_manifest(path, manifest)
+
+
+@app.command("verify")
+def verify(paths: Paths, as_json: AsJson = False) -> None:
+    """Read bundles whole and check every size and hash
+
+    Exit code 1 when any of them is damaged.
+
+    asmevo bundle verify captures/softmax-000.aeb
+
+    asmevo bundle verify captures/*.aeb
+    """
+    from asmevo.capture.bundle import open_bundle
+
+    results: list[dict[str, Any]] = []
+    for path in paths:
+        problem = None
+        try:
+            with open_bundle(path) as bundle:
+                bundle.verify()
+        except BundleError as error:
+            problem = str(error)
+        results.append({"path": str(path), "ok": problem is None, "problem": problem})
+        if not as_json:
+            typer.echo(f"{path}: ok" if problem is None else f"damaged: {problem}")
+    if as_json:
+        _print_json({"bundles": results})
+    if not all(result["ok"] for result in results):
+        raise typer.Exit(1)
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    import json
+
+    typer.echo(json.dumps(data, indent=1))
+
+
+def _print_manifest(path: Path, manifest: Manifest) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    dispatch, capture = manifest.dispatch, manifest.capture
+    facts = Table.grid(padding=(0, 2))
+    for name, value in (
+        ("kernel", dispatch.kernel),
+        ("arch", dispatch.arch),
+        ("launch", f"{dispatch.launch_function}, stream {dispatch.stream}"),
+        ("grid × block", f"{_times(dispatch.grid)} workgroups × {_times(dispatch.block)}"),
+        ("dynamic LDS", f"{dispatch.dynamic_lds_bytes} bytes"),
+        ("kernarg", f"{dispatch.kernarg_bytes} bytes explicit"),
+        ("code object", f"{manifest.code_object.size_bytes} bytes, {manifest.code_object.sha256}"),
+        ("captured", f"{capture.time_utc}, pid {capture.pid}, dispatch {capture.ordinal}"),
+        ("pause", f"{capture.pause_ms:.2f} ms"),
+        ("command", " ".join(capture.command)),
+    ):
+        facts.add_row(name, Text(_printable(value)))
+    regions = Table("#", "address", "bytes", "kind", "kernarg → offset", "after", box=None)
+    for region in manifest.regions:
+        changed = "not recorded" if region.after is None else "changed"
+        regions.add_row(
+            str(region.index),
+            f"{region.address:#x}",
+            f"{region.size_bytes}",
+            str(region.kind),
+            ", ".join(f"+{p.kernarg_offset} → {p.region_offset:#x}" for p in region.pointers),
+            "unchanged" if region.after == region.before else changed,
+        )
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(_printable(str(path)), style="bold"))
+    console.print(facts)
+    console.print(regions)
+    console.print()
+
+
+def _times(numbers: tuple[int, int, int]) -> str:
+    return "×".join(map(str, numbers))
+
+
+def _printable(text: str) -> str:
+    """Control characters from a foreign file must not reach the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
