@@ -11,24 +11,27 @@ __all__ = ["Instruction"]
 class Instruction:
     """A decoded instruction, or a run of data bytes in `.text`.
 
-    `id` is stable: assigned once per listing in address order and never reused; an edited listing keeps the ids of
-    what it kept and gives new ones to what it added. `text` reassembles to `data`, except that a branch names its
-    target by label.
+    `id` is stable: assigned once per listing in address order and never reused; an edited listing
+    keeps the ids of what it kept and gives new ones to what it added. `text` reassembles to `data`,
+    except that a branch names its target by label.
     """
 
     id: int
     offset: int
-    """Bytes from the start of `.text` in the object that this was read from; -1 for an added instruction."""
+    """Bytes from the start of `.text` in the object that this was read from; -1 for an added
+    instruction."""
     data: bytes
     """Encoded bytes; empty for an added instruction that was not assembled yet."""
     mnemonic: str
-    """With encoding suffix as LLVM prints it (`v_add_f32_e32`); `.long` for bytes that LLVM cannot decode."""
+    """With encoding suffix as LLVM prints it (`v_add_f32_e32`); `.long` for bytes that LLVM cannot
+    decode."""
     operands: str
     """Operand text as LLVM prints it, for branches the label of the target."""
     target: int | None = None
     """Id of the instruction that a direct branch goes to."""
     needs_bytes: bool = False
-    """True when the assembler would not give `data` back: emitted as bytes with the text in a comment."""
+    """True when the assembler would not give `data` back: emitted as bytes with the text in a
+    comment."""
 
     @property
     def text(self) -> str:

@@ -1,0 +1,236 @@
+"""The ELF layer of a code object, bounded before pyelftools is let loose on it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any, Final
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section as ElfSection
+
+from asmevo.codeobject.target import ELF_MACHINE_AMDGPU
+from asmevo.errors import CodeObjectError
+
+__all__ = ["ElfImage", "Relocation", "Section", "Symbol", "image_size", "read_elf"]
+
+MAX_FILE_BYTES: Final = 256 << 20
+_MAX_SECTIONS: Final = 4096
+_MAX_SYMBOLS: Final = 1 << 20
+_SYMBOL_BYTES: Final = 24
+_RELA_BYTES: Final = 24
+_SHF_ALLOC: Final = 2
+_SHT_NOBITS: Final = "SHT_NOBITS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One section; `data` is empty for one without file contents."""
+
+    index: int
+    name: str
+    type: str
+    flags: int
+    address: int
+    offset: int
+    size: int
+    alignment: int
+    entry_size: int
+    data: bytes
+
+    @property
+    def is_allocated(self) -> bool:
+        """True when the section is part of the loaded image."""
+        return bool(self.flags & _SHF_ALLOC)
+
+    def holds(self, address: int, size: int = 1) -> bool:
+        """True when the range lies inside the loaded section."""
+        return self.is_allocated and self.address <= address <= self.address + self.size - size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbol:
+    """One symbol; `section` is the section's index, or None for undefined and absolute ones."""
+
+    name: str
+    value: int
+    size: int
+    type: str
+    binding: str
+    visibility: str
+    section: int | None
+    is_absolute: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relocation:
+    """One dynamic relocation."""
+
+    address: int
+    type: int
+    symbol: str
+    addend: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElfImage:
+    """What the ELF headers and tables of a code object say."""
+
+    flags: int
+    abi_version: int
+    sections: tuple[Section, ...]
+    dynamic_symbols: tuple[Symbol, ...]
+    symbols: tuple[Symbol, ...]
+    """`.symtab` in file order; empty when stripped."""
+    relocations: tuple[Relocation, ...]
+    notes: tuple[tuple[str, int, bytes], ...]
+    """Owner, type and description of every note of an allocated note section."""
+
+
+def image_size(data: bytes) -> int:
+    """Size of the ELF image at the start of `data`: `e_shoff + e_shnum * e_shentsize`.
+
+    hipModuleLoadData gets an address without a size; code objects end with their section table.
+    """
+    if len(data) < 64:
+        raise CodeObjectError(f"file of {len(data)} bytes is too short for a code object")
+    if data[:4] != b"\x7fELF":
+        raise CodeObjectError(f"not an ELF file{_what_it_is(data)}")
+    if data[4] != 2 or data[5] != 1:
+        raise CodeObjectError("not a 64-bit little-endian ELF file")
+    machine = int.from_bytes(data[18:20], "little")
+    if machine != ELF_MACHINE_AMDGPU:
+        raise CodeObjectError(f"ELF file for machine {machine}, not for AMDGPU (224)")
+    table = int.from_bytes(data[40:48], "little")
+    entry_size, count = (int.from_bytes(data[at : at + 2], "little") for at in (58, 60))
+    if not 0 < count <= _MAX_SECTIONS or entry_size != 64 or table < 64:
+        raise CodeObjectError("code object without a usable section table")
+    size = table + count * entry_size
+    if size > MAX_FILE_BYTES:
+        raise CodeObjectError(f"code object claims {size} bytes, above {MAX_FILE_BYTES}")
+    return size
+
+
+def read_elf(data: bytes) -> ElfImage:
+    """Read headers, sections, symbols, dynamic relocations and notes."""
+    size = image_size(data)
+    if size > len(data):
+        raise CodeObjectError(f"code object is cut: {len(data)} of {size} bytes")
+    try:
+        return _read(ELFFile(io.BytesIO(data[:size])), size)
+    except CodeObjectError:
+        raise
+    except Exception as error:
+        # pyelftools reports damage with whatever its parsers stumble over: ELFError, KeyError,
+        # UnicodeDecodeError, …
+        kind = type(error).__name__
+        raise CodeObjectError(f"damaged ELF structure: {kind}: {str(error)[:120]}") from error
+
+
+def _what_it_is(data: bytes) -> str:
+    if data.startswith(b"__CLANG_OFFLOAD_BUNDLE__"):
+        return ": an offload bundle, unbundle it first (clang-offload-bundler)"
+    if data.startswith(b"CCOB"):
+        return ": a compressed offload bundle, unbundle it first (clang-offload-bundler)"
+    return ""
+
+
+def _read(elf: ELFFile, file_size: int) -> ElfImage:
+    raw: list[Any] = [elf.get_section(number) for number in range(elf.header.e_shnum)]
+    sections = tuple(_read_section(number, one, file_size) for number, one in enumerate(raw))
+    tables = {section.name: raw[section.index] for section in sections}
+    dynamic = _read_symbols(tables.get(".dynsym"))
+    notes = tuple(
+        (
+            str(note["n_name"]),
+            int(note["n_type"]) if str(note["n_type"]).isdigit() else -1,
+            _note_data(note),
+        )
+        for one in raw
+        if one["sh_type"] == "SHT_NOTE" and one["sh_flags"] & _SHF_ALLOC
+        for note in one.iter_notes()
+    )
+    return ElfImage(
+        flags=elf.header.e_flags,
+        abi_version=elf.header.e_ident["EI_ABIVERSION"],
+        sections=sections,
+        dynamic_symbols=dynamic,
+        symbols=_read_symbols(tables.get(".symtab")),
+        relocations=_read_relocations(raw, dynamic),
+        notes=notes,
+    )
+
+
+def _note_data(note: Any) -> bytes:
+    data = note["n_descdata"]
+    return data if isinstance(data, bytes) else bytes(note["n_desc"], "latin-1")
+
+
+def _read_section(number: int, one: ElfSection, file_size: int) -> Section:
+    size, offset, kind = int(one["sh_size"]), int(one["sh_offset"]), str(one["sh_type"])
+    has_contents = kind not in (_SHT_NOBITS, "SHT_NULL")
+    if has_contents and offset + size > file_size:
+        raise CodeObjectError(
+            f"section {number} lies outside the file: the code object is cut or damaged"
+        )
+    if int(one["sh_flags"]) & 0x800:
+        raise CodeObjectError(f"section {number} is compressed")
+    return Section(
+        index=number,
+        name=one.name,
+        type=kind,
+        flags=int(one["sh_flags"]),
+        address=int(one["sh_addr"]),
+        offset=offset,
+        size=size,
+        alignment=int(one["sh_addralign"]),
+        entry_size=int(one["sh_entsize"]),
+        data=bytes(one.data()) if has_contents else b"",
+    )
+
+
+def _read_symbols(table: Any) -> tuple[Symbol, ...]:
+    if table is None or table["sh_type"] not in ("SHT_DYNSYM", "SHT_SYMTAB"):
+        return ()
+    count = table["sh_size"] // _SYMBOL_BYTES
+    if table["sh_entsize"] != _SYMBOL_BYTES or count > _MAX_SYMBOLS:
+        raise CodeObjectError(f"symbol table with {count} entries of {table['sh_entsize']} bytes")
+    symbols = []
+    for one in (table.get_symbol(number) for number in range(1, count)):
+        section = one["st_shndx"]
+        symbols.append(
+            Symbol(
+                name=one.name,
+                value=one["st_value"],
+                size=one["st_size"],
+                type=str(one["st_info"]["type"]),
+                binding=str(one["st_info"]["bind"]),
+                visibility=str(one["st_other"]["visibility"]),
+                section=section if isinstance(section, int) else None,
+                is_absolute=section == "SHN_ABS",
+            )
+        )
+    return tuple(symbols)
+
+
+def _read_relocations(raw: list[Any], dynamic: tuple[Symbol, ...]) -> tuple[Relocation, ...]:
+    relocations: list[Relocation] = []
+    for table in raw:
+        if table["sh_type"] != "SHT_RELA" or not table["sh_flags"] & _SHF_ALLOC:
+            continue
+        count = table["sh_size"] // _RELA_BYTES
+        if table["sh_entsize"] != _RELA_BYTES or count > _MAX_SYMBOLS:
+            raise CodeObjectError(f"relocation table with {count} entries")
+        for one in (table.get_relocation(number) for number in range(count)):
+            index = int(one["r_info_sym"])
+            if index > len(dynamic):
+                raise CodeObjectError(f"relocation names symbol {index} of {len(dynamic)}")
+            relocations.append(
+                Relocation(
+                    address=one["r_offset"],
+                    type=one["r_info_type"],
+                    symbol=dynamic[index - 1].name if index else "",
+                    addend=one["r_addend"],
+                )
+            )
+    return tuple(relocations)

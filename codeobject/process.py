@@ -1,0 +1,73 @@
+"""Runs one LLVM tool: bounded in time, memory and output, and able to die without harm."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from asmevo.errors import AssemblerError, MissingToolError
+
+__all__ = ["Finished", "run_tool"]
+
+_MEMORY_BYTES: Final = 8 << 30
+_FILE_BYTES: Final = 1 << 30
+# Variables that would load foreign code into the tool (the emulated device's, the shim's).
+_DROPPED: Final = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a tool left behind. A negative `code` is the signal that ended it."""
+
+    code: int
+    output: bytes
+    errors: str
+
+    @property
+    def has_crashed(self) -> bool:
+        """True for a signal or for LLVM's own crash handler and `zig`'s, which exit with 128 +
+        signal."""
+        return self.code < 0 or self.code > 128
+
+
+def run_tool(command: Sequence[str], data: bytes = b"", *, timeout_s: float = 60.0) -> Finished:
+    """Run `command` with `data` on its standard input."""
+    environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    environment["LC_ALL"] = "C"
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+    except OSError as error:
+        raise MissingToolError(
+            f"cannot run {command[0]}: {error.strerror or error}", hint="see `asmevo doctor`"
+        ) from error
+    with process:
+        _limit(process.pid)
+        try:
+            output, errors = process.communicate(data, timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            raise AssemblerError(f"{command[0]} took longer than {timeout_s:g} s") from error
+        except BaseException:
+            process.kill()
+            raise
+    return Finished(code=process.returncode, output=output, errors=errors.decode(errors="replace"))
+
+
+def _limit(pid: int) -> None:
+    # prlimit after the start instead of preexec_fn, which is not safe in a process with threads. A
+    # tool that has already ended needs no limit.
+    with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
+        resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
