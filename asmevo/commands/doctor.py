@@ -1,11 +1,63 @@
-"""The doctor command."""
+"""`asmevo doctor`: what is here, what is missing, and the command that installs it."""
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+if TYPE_CHECKING:
+    from asmevo.diagnosis import Check
 
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Say what is here, what is missing, and how to get it
+
+    Exit code 4 when something required is missing. Examples:
+
+        asmevo doctor
+
+        asmevo doctor --json
+    """
+    from asmevo.diagnosis import Check, Importance, run_checks
+
+    checks = run_checks()
+    if as_json:
+        print(json.dumps({"checks": [check.to_json() for check in checks]}))
+    else:
+        _render(checks)
+
+    def is_blocking(check: Check) -> bool:
+        return not check.is_fine and check.importance is Importance.REQUIRED
+
+    if any(map(is_blocking, checks)):
+        raise typer.Exit(4)
+
+
+def _render(checks: tuple[Check, ...]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from asmevo.diagnosis import Importance
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for check in checks:
+        if check.is_fine:
+            mark, text = "[green]ok[/]", escape(check.found)
+        else:
+            is_required = check.importance is Importance.REQUIRED
+            mark = "[red]missing[/]" if is_required else "[yellow]absent[/]"
+            text = f"{escape(check.problem)}\n  {escape(check.fix)}"
+        table.add_row(mark, check.name, text)
+    Console().print(table)
