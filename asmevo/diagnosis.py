@@ -33,7 +33,7 @@ class Importance(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing looked for: what was found, or what its absence costs and the command that brings it."""
+    """One thing looked for: what was found, or what its absence costs and how to get it."""
 
     name: str
     found: str = ""
@@ -130,7 +130,7 @@ def _check_package(name: str, importance: Importance, purpose: str, fix: str) ->
 
 
 def _check_driver_build() -> tuple[Check, ...]:
-    """Triton compiles its driver.c when a program first launches: a compiler named by CC, and Python.h."""
+    """Triton compiles its driver.c at run time: a compiler named by CC, and Python.h."""
     wrapper = Path(sys.executable).with_name("asmevo-cc")
     compiler = os.environ.get("CC") or next(filter(None, map(shutil.which, ("gcc", "clang"))), "")
     if not compiler and wrapper.is_file():
@@ -144,7 +144,7 @@ def _check_driver_build() -> tuple[Check, ...]:
             name="C compiler for Triton",
             found=compiler,
             problem="" if compiler else "Triton cannot build its driver.c",
-            fix="apt-get install gcc, or without root: scripts/setup, then export CC=.venv/bin/asmevo-cc",
+            fix="apt-get install gcc, or without root: scripts/setup, CC=.venv/bin/asmevo-cc",
             importance=Importance.OPTIONAL,
         ),
         Check(

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class AsmevoError(Exception):
-    """Base of all errors: one line that says what happened, and a hint that says what to do next."""
+    """Base of all errors: one line that says what happened, and a hint for the next step."""
 
     exit_code: ClassVar[int] = 1
 

@@ -15,8 +15,8 @@ __all__ = ["open_whole", "write_whole"]
 def open_whole(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
     """Open a file that appears at `path` only when the block ends without an exception.
 
-    The data goes to `NAME.PID.partial` in the same folder, is synced and renamed over `path`. The file's
-    permission bits are `mode` whatever the umask allows more.
+    The data goes to `NAME.PID.partial` in the same folder, is synced and renamed over `path`. The
+    file has the permission bits of `mode` that the umask allows.
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)

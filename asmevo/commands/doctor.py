@@ -29,7 +29,7 @@ def doctor(
 
         asmevo doctor --json
     """
-    from asmevo.diagnosis import Check, Importance, run_checks
+    from asmevo.diagnosis import Importance, run_checks
 
     checks = run_checks()
     if as_json:
@@ -52,6 +52,9 @@ def _render(checks: tuple[Check, ...]) -> None:
     from asmevo.diagnosis import Importance
 
     table = Table(show_header=False, box=None, pad_edge=False)
+    for _ in range(2):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for check in checks:
         if check.is_fine:
             mark, text = "[green]ok[/]", escape(check.found)
