@@ -12,7 +12,7 @@ void atomic(Wave& wave, const Inst& inst) {
     constexpr Data data_shape = sizeof(T) == 8 ? Data::kB64 : Data::kB32;
     constexpr bool is_compare = Op == AtomicOp::kCompareSwap;
     const BufferAccess access(wave, inst);
-    const AtomicMode mode{.flush_f32 = Op == AtomicOp::kAddFloat && target_of(wave) == Target::kGfx90a};
+    const AtomicMode mode{.flush_f32 = Op == AtomicOp::kAddFloat && inst.target == Target::kGfx90a};
     for_each_lane(wave.exec(), [&](int lane) {
         const BufferOffset offset = access.at(lane);
         T old = 0;

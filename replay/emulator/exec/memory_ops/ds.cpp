@@ -87,7 +87,7 @@ void write2(Wave& wave, const Inst& inst) {
 
 /// LDS address = M0 + offset + lane * 4 (ISA, DS_READ_ADDTID_B32).
 uint8_t* addtid_target(Wave& wave, const Inst& inst, int lane) {
-    const uint64_t address = lds_base_from_m0(wave) + static_cast<uint64_t>(inst.offset) + 4u * lane;
+    const uint64_t address = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset) + 4u * lane;
     return lds_access(wave, address, 4, lane);
 }
 

@@ -105,7 +105,7 @@ void count_lanes(Wave& wave, const Inst& inst) {
         return;
     }
     const int first = std::countr_zero(exec);
-    const uint64_t address = lds_base_from_m0(wave) + static_cast<uint64_t>(inst.offset);
+    const uint64_t address = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset);
     uint8_t* target = aligned_access<uint32_t>(wave, address, first);
     const uint32_t old = read_bytes<uint32_t>(target), count = static_cast<uint32_t>(std::popcount(exec));
     const uint32_t updated = Append ? old + count : old - count;

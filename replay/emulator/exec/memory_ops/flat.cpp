@@ -51,6 +51,9 @@ void access_lanes(Wave& wave, const Inst& inst, Body&& body) {
 
 template <Segment S, Data D>
 void load(Wave& wave, const Inst& inst) {
+    if (inst.lds) [[unlikely]] {
+        throw Fault("the LDS bit of FLAT loads is not implemented: gfx940 and later have opcodes of their own");
+    }
     const uint16_t target = inst.dst[0].index;
     access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
         load_lane<D>(wave, target, lane, source);
@@ -70,7 +73,7 @@ void store(Wave& wave, const Inst& inst) {
 template <Segment S, Data D>
 void load_to_lds(Wave& wave, const Inst& inst) {
     constexpr uint32_t stride = size_bytes(D) < 4 ? 4 : size_bytes(D);
-    const uint64_t base = lds_base_from_m0(wave) + static_cast<uint64_t>(static_cast<int64_t>(inst.offset));
+    const uint64_t base = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(static_cast<int64_t>(inst.offset));
     access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
         uint8_t* target = lds_access(wave, base + static_cast<uint64_t>(lane) * stride, stride, lane);
         if constexpr (size_bytes(D) < 4) {

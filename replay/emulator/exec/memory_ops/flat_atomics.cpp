@@ -20,7 +20,7 @@ void atomic(Wave& wave, const Inst& inst) {
     LaneAddresses addresses;
     compute_addresses<S>(wave, inst, addresses);
     const uint16_t data = inst.src[1].index;
-    const AtomicMode mode{.flush_f32 = Op == AtomicOp::kAddFloat && target_of(wave) == Target::kGfx90a};
+    const AtomicMode mode{.flush_f32 = Op == AtomicOp::kAddFloat && inst.target == Target::kGfx90a};
     for_each_lane(wave.exec(), [&](int lane) {
         const uint64_t address = addresses.lane[lane];
         require_aligned("global", address, sizeof(T), lane);

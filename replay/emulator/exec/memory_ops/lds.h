@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "exec/dispatch.h"
 #include "exec/fault.h"
 #include "exec/wave.h"
 
@@ -30,11 +29,9 @@ inline void require_aligned(const char* space, uint64_t address, uint32_t alignm
     }
 }
 
-inline Target target_of(const Wave& wave) { return wave.group->dispatch->request->kernel->target; }
-
 /// LDS byte offset that M0 holds for LDS-DMA and the addtid forms: 16 bits; gfx950 has 160 KiB and uses 18.
-inline uint32_t lds_base_from_m0(const Wave& wave) {
-    return wave.m0() & (target_of(wave) == Target::kGfx950 ? 0x3ffffu : 0xffffu);
+inline uint32_t lds_base_from_m0(const Wave& wave, const Inst& inst) {
+    return wave.m0() & (inst.target == Target::kGfx950 ? 0x3ffffu : 0xffffu);
 }
 
 }  // namespace asmevo::emulator

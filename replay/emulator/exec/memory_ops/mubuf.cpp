@@ -59,7 +59,7 @@ template <Data D>
 void load_to_lds(Wave& wave, const Inst& inst) {
     constexpr uint32_t stride = std::max(size_bytes(D), 4u);
     const BufferAccess access(wave, inst);
-    const uint64_t base = lds_base_from_m0(wave) + static_cast<uint64_t>(inst.offset);
+    const uint64_t base = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset);
     for_each_lane(wave.exec(), [&](int lane) {
         uint8_t bytes[stride];
         fetch<D>(wave, access, lane, bytes);
@@ -106,7 +106,7 @@ void store(Wave& wave, const Inst& inst) {
 
 void store_from_lds(Wave& wave, const Inst& inst) {
     const BufferAccess access(wave, inst);
-    const uint64_t base = lds_base_from_m0(wave) + static_cast<uint64_t>(inst.offset);
+    const uint64_t base = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset);
     for_each_lane(wave.exec(), [&](int lane) {
         const BufferOffset offset = access.at(lane);
         if (access.in_range(offset, 0)) {
