@@ -49,16 +49,13 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAccess:
-    """One memory access; the address is `address` registers plus the offsets."""
+    """One memory access of every active lane."""
 
     space: Space
     access: Access
-    address: tuple[str, ...]
-    """Address operands as text: equal texts with equal register values mean one base."""
     address_registers: RegisterSet
-    offsets: tuple[int, ...]
     size: int
-    """Bytes per lane at each offset."""
+    """Bytes per lane; of each half for the LDS instructions with two offsets."""
     is_ordered: bool = False
     """Volatile, coherent or atomic: keeps its place among all accesses."""
     writes_lds: bool = False

@@ -41,11 +41,11 @@ _SPACES = {
 _COHERENT = ("sc0", "sc1", "glc", "slc")
 
 _LDS_READ = re.compile(
-    r"ds_read(?P<pair>2(?:st64)?)?_(?P<size>b32|b64|b96|b128|[ui]8|[ui]16|b64_tr_b16|b64_tr_b8"
+    r"ds_read(?:2(?:st64)?)?_(?P<size>b32|b64|b96|b128|[ui]8|[ui]16|b64_tr_b16|b64_tr_b8"
     r"|b64_tr_b4|b96_tr_b6)(?P<half>_d16(?:_hi)?)?"
 )
 _LDS_WRITE = re.compile(
-    r"ds_write(?P<pair>2(?:st64)?)?_(?P<size>b8|b16|b32|b64|b96|b128)(?P<half>_d16_hi)?"
+    r"ds_write(?:2(?:st64)?)?_(?P<size>b8|b16|b32|b64|b96|b128)(?P<half>_d16_hi)?"
 )
 _LDS_ATOMIC = re.compile(
     r"ds_(?P<operation>add|sub|rsub|inc|dec|min|max|and|or|xor|wrxchg|cmpst|pk_add)"
@@ -104,19 +104,11 @@ def _cache_control(base: str, operands: Operands) -> Effect:
         memory=MemoryAccess(
             space=Space.GLOBAL,
             access=Access.CACHE,
-            address=(),
             address_registers=0,
-            offsets=(),
             size=0,
             is_ordered=True,
         ),
     )
-
-
-def _address_operands(space: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Buffers take (vaddr, descriptor, soffset); the others (vaddr, saddr)."""
-    count = {"buffer": 3, "flat": 1}.get(space, 2)
-    return values[-count:]
 
 
 def _describe_vector_memory(base: str, operands: Operands, match: re.Match[str]) -> Effect | None:
@@ -141,9 +133,7 @@ def _describe_vector_memory(base: str, operands: Operands, match: re.Match[str])
     memory = MemoryAccess(
         space=_SPACES[space],
         access=Access.LOAD if is_load else Access.STORE,
-        address=(*address, *(flag for flag in ("offen", "idxen") if flag in operands.modifiers)),
         address_registers=address_registers,
-        offsets=(int(operands.modifiers.get("offset", "0"), 0),),
         size=_SIZES[match["size"]],
         is_ordered=any(flag in operands.modifiers for flag in _COHERENT),
         writes_lds=to_lds,
@@ -175,9 +165,7 @@ def _describe_vector_atomic(base: str, operands: Operands, match: re.Match[str])
     memory = MemoryAccess(
         space=_SPACES[space],
         access=Access.ATOMIC,
-        address=address,
         address_registers=_union(address),
-        offsets=(int(operands.modifiers.get("offset", "0"), 0),),
         size=8 if wide else 4,
         is_ordered=True,
     )
@@ -196,14 +184,6 @@ def _lds_bytes(size: str) -> int:
     return int(re.findall(r"\d+", size)[0]) // 8
 
 
-def _lds_offsets(operands: Operands, pair: str | None, size: int) -> tuple[int, ...]:
-    if not pair:
-        return (int(operands.modifiers.get("offset", "0"), 0),)
-    unit = size * (64 if pair.endswith("st64") else 1)
-    names = ("offset0", "offset1")
-    return tuple(int(operands.modifiers.get(name, "0"), 0) * unit for name in names)
-
-
 def _describe_lds(base: str, operands: Operands) -> Effect | None:
     values = operands.values
     if "gds" in operands.modifiers or not values:
@@ -217,33 +197,29 @@ def _describe_lds(base: str, operands: Operands) -> Effect | None:
         return _effect(
             base,
             operands,
-            _lds_access(operands, values[1], match["pair"], size, Access.LOAD),
+            _lds_access(values[1], size, Access.LOAD),
             reads=parse_registers(values[1]),
             loaded=parse_registers(values[0]),
             merges=bool(match["half"]),
         )
     if match := _LDS_WRITE.fullmatch(base):
         size = _lds_bytes(match["size"])
-        access = _lds_access(operands, values[0], match["pair"], size, Access.STORE)
+        access = _lds_access(values[0], size, Access.STORE)
         return _effect(base, operands, access, reads=_union(values))
     if match := _LDS_ATOMIC.fullmatch(base):
         returns = bool(match["returns"])
         size = 8 if match["kind"].endswith("64") else 4
-        access = _lds_access(operands, values[1 if returns else 0], None, size, Access.ATOMIC)
+        access = _lds_access(values[1 if returns else 0], size, Access.ATOMIC)
         loaded = parse_registers(values[0]) if returns else 0
         return _effect(base, operands, access, reads=_union(values[int(returns) :]), loaded=loaded)
     return None
 
 
-def _lds_access(
-    operands: Operands, address: str, pair: str | None, size: int, access: Access
-) -> MemoryAccess:
+def _lds_access(address: str, size: int, access: Access) -> MemoryAccess:
     return MemoryAccess(
         space=Space.LDS,
         access=access,
-        address=(address,),
         address_registers=parse_registers(address),
-        offsets=_lds_offsets(operands, pair, size),
         size=size,
         is_ordered=access is Access.ATOMIC,
     )

@@ -143,9 +143,6 @@ def _union(sets: list[int]) -> int:
 def _describe_scalar_load(base: str, operands: Operands, registers: list[int]) -> Effect | None:
     if len(registers) != 3:
         return None
-    offset_text = operands.values[2]
-    offset = int(offset_text, 0) if not registers[2] else 0
-    offset += int(operands.modifiers.get("offset", "0"), 0)
     return Effect(
         base=base,
         encoding="",
@@ -158,9 +155,7 @@ def _describe_scalar_load(base: str, operands: Operands, registers: list[int]) -
         memory=MemoryAccess(
             space=Space.CONSTANT,
             access=Access.LOAD,
-            address=(operands.values[1], offset_text if registers[2] else ""),
             address_registers=registers[1] | registers[2],
-            offsets=(offset,),
             size=_SCALAR_LOADS[base],
             is_ordered="glc" in operands.modifiers,
         ),
