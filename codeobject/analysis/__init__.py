@@ -1,1 +1,0 @@
-"""Analyses of instruction sequences. Each answers or refuses with a reason."""

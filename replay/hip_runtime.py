@@ -1,0 +1,194 @@
+"""The HIP calls of a replay, through hip-python, with errors as exceptions.
+
+Only a worker process imports this: the first call opens the libamdhip64.so that it finds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hip import hip as _hip_module
+
+from asmevo.errors import DeviceError
+from asmevo.replay.compare import Bytes
+
+__all__ = ["EmulatorReport", "EventTimer", "HipFailure", "HipRuntime", "Kernel"]
+
+hip: Any = _hip_module  # hip-python's own annotations are incomplete
+
+# Values of hip_runtime_api.h: markers in the `extra` array of a launch.
+_LAUNCH_PARAM_BUFFER_POINTER = 1
+_LAUNCH_PARAM_BUFFER_SIZE = 2
+_LAUNCH_PARAM_END = 3
+
+Dimensions = tuple[int, int, int]
+
+
+class HipFailure(DeviceError):
+    """A HIP call returned an error."""
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    """Call a HIP function; what it returns besides the status, or None."""
+    status, *values = getattr(hip, name)(*arguments)
+    if int(status) != 0:
+        raise HipFailure(f"{name} returned {status.name} ({int(status)})")
+    return values[0] if values else None
+
+
+def _device_properties() -> Any:
+    properties = hip.hipMemAllocationProp()
+    properties.type = hip.hipMemAllocationType.hipMemAllocationTypePinned
+    properties.location.type = hip.hipMemLocationType.hipMemLocationTypeDevice
+    properties.location.id = 0
+    return properties
+
+
+class Kernel:
+    """A kernel of a loaded code object. Close it to unload the object."""
+
+    def __init__(self, code_object: bytes, name: str) -> None:
+        """Load the object and look the kernel up."""
+        self._image = ctypes.create_string_buffer(code_object, len(code_object))
+        self._module = _call("hipModuleLoadData", self._image)
+        try:
+            self._function = _call("hipModuleGetFunction", self._module, name.encode())
+        except HipFailure:
+            self.close()
+            raise
+
+    def launch(
+        self, *, grid: Dimensions, block: Dimensions, dynamic_lds_bytes: int, kernarg: bytes
+    ) -> None:
+        """Queue a launch on the null stream with the kernarg segment given byte for byte."""
+        segment = ctypes.create_string_buffer(kernarg, max(len(kernarg), 1))
+        size = ctypes.c_size_t(len(kernarg))
+        extra = (ctypes.c_void_p * 5)(
+            _LAUNCH_PARAM_BUFFER_POINTER,
+            ctypes.addressof(segment),
+            _LAUNCH_PARAM_BUFFER_SIZE,
+            ctypes.addressof(size),
+            _LAUNCH_PARAM_END,
+        )
+        geometry = (*grid, *block, dynamic_lds_bytes)
+        extra_address = ctypes.addressof(extra)
+        _call("hipModuleLaunchKernel", self._function, *geometry, None, None, extra_address)
+
+    def close(self) -> None:
+        """Unload the code object."""
+        _call("hipModuleUnload", self._module)
+
+
+class HipRuntime:
+    """Device 0 of the runtime that the environment selects."""
+
+    def __init__(self) -> None:
+        """Open the runtime."""
+        _call("hipInit", 0)
+        _call("hipSetDevice", 0)
+
+    def granularity_bytes(self) -> int:
+        """The unit of sizes and addresses of device mappings."""
+        option = hip.hipMemAllocationGranularity_flags.hipMemAllocationGranularityMinimum
+        return int(_call("hipMemGetAllocationGranularity", _device_properties(), option))
+
+    def reserve_at(self, address: int, size_bytes: int) -> bool:
+        """Reserve addresses; False when the runtime has only others to give."""
+        try:
+            got = int(_call("hipMemAddressReserve", size_bytes, 0, address, 0))
+        except HipFailure:
+            return False
+        # The address is a hint to ROCm: another one comes without an error.
+        return got == address
+
+    def back(self, address: int, size_bytes: int) -> None:
+        """Put device memory behind reserved addresses."""
+        handle = _call("hipMemCreate", size_bytes, _device_properties(), 0)
+        _call("hipMemMap", address, size_bytes, 0, handle, 0)
+        access = hip.hipMemAccessDesc()
+        access.location.type = hip.hipMemLocationType.hipMemLocationTypeDevice
+        access.location.id = 0
+        access.flags = hip.hipMemAccessFlags.hipMemAccessFlagsProtReadWrite
+        _call("hipMemSetAccess", address, size_bytes, access, 1)
+
+    def register_host(self, address: int, size_bytes: int) -> None:
+        """Pin host memory for the device."""
+        _call("hipHostRegister", address, size_bytes, 0)
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Copy to a device address; the array must be contiguous."""
+        kind = hip.hipMemcpyKind.hipMemcpyHostToDevice
+        _call("hipMemcpy", address, data.ctypes.data, data.nbytes, kind)
+
+    def read(self, address: int, into: Bytes) -> None:
+        """Copy from a device address; the array must be contiguous."""
+        kind = hip.hipMemcpyKind.hipMemcpyDeviceToHost
+        _call("hipMemcpy", into.ctypes.data, address, into.nbytes, kind)
+
+    def synchronize(self) -> None:
+        """Wait for all launches; raises what they failed with."""
+        _call("hipDeviceSynchronize")
+
+
+class EventTimer:
+    """Times one launch by events on the null stream."""
+
+    def __init__(self) -> None:
+        """Make the two events."""
+        self._start = _call("hipEventCreate")
+        self._stop = _call("hipEventCreate")
+
+    def start(self) -> None:
+        """Record the start."""
+        _call("hipEventRecord", self._start, None)
+
+    def stop_ms(self) -> float:
+        """Record the stop, wait for it and give the time between."""
+        _call("hipEventRecord", self._stop, None)
+        _call("hipEventSynchronize", self._stop)
+        return float(_call("hipEventElapsedTime", self._start, self._stop))
+
+
+def _find_report_function() -> Any:
+    """The emulated device's export beyond HIP; None on a real runtime."""
+    maps = Path("/proc/self/maps").read_text()
+    paths = {line[line.index("/") :] for line in maps.splitlines() if "/libamdhip64.so" in line}
+    # Opening a mapped library again gives the same one.
+    libraries = (ctypes.CDLL(path) for path in sorted(paths))
+    functions = (getattr(item, "asmevo_emulator_last_report", None) for item in libraries)
+    function = next(filter(None, functions), None)
+    if function is not None:
+        function.restype = ctypes.c_char_p
+    return function
+
+
+class EmulatorReport:
+    """Reads the emulated device's report of this thread's last dispatch."""
+
+    def __init__(self) -> None:
+        """Look for the export in the loaded library."""
+        self._function = _find_report_function()
+
+    @property
+    def is_available(self) -> bool:
+        """True on the emulated device."""
+        return self._function is not None
+
+    def read(self) -> dict[str, Any]:
+        """The report; empty where there is none."""
+        if self._function is None:
+            return {}
+        text = self._function()
+        report = json.loads(text) if text else {}
+        return report if isinstance(report, dict) else {}
+
+    def failure_lines(self, limit: int) -> Iterable[str]:
+        """The first lines of what it says about a failed dispatch."""
+        report = self.read()
+        if report.get("ok", True):
+            return []
+        return str(report.get("report", "")).splitlines()[:limit]

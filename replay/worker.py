@@ -1,0 +1,216 @@
+"""One replay in a process of its own: `python -m asmevo.replay.worker PARENT_PID RESULTS_FD`.
+
+Reads a job and then candidates from stdin (see `job`) and writes messages to the descriptor, so
+that nothing that a library prints can mix with them. The process ends after a failed launch: the
+device's state is lost with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asmevo.capture.bundle import Bundle, Moment, open_bundle
+from asmevo.capture.manifest import Region
+from asmevo.errors import AsmevoError
+from asmevo.replay.address_hold import AddressTakenError, map_at
+from asmevo.replay.job import EXIT_ADDRESS_TAKEN, CandidateOrder, Event, Job
+from asmevo.replay.layout import PAGE_BYTES, Mapping, Memory, plan_mappings
+from asmevo.replay.records import Comparison, Measurement, ObjectResult
+from asmevo.verdict import Status, Verdict
+
+if TYPE_CHECKING:
+    from asmevo.replay.restore import Chunks, MemoryImage
+
+__all__ = ["main"]
+
+_PR_SET_PDEATHSIG = 1
+_REPORT_LINES = 8
+
+Emit = Callable[..., None]
+
+
+class _Replay:
+    """A restored bundle and what K0 does to it."""
+
+    def __init__(self, bundle: Bundle, job: Job, emit: Emit) -> None:
+        """Restore the bundle at its addresses."""
+        held = _hold_addresses(bundle)
+        # Only now: these load libraries, and the HIP runtime takes addresses of its own.
+        from asmevo.replay import hip_runtime, restore
+
+        self._hip, self._read_chunks = hip_runtime, restore.read_chunks
+        self._bundle, self._job, self._emit = bundle, job, emit
+        self._kernarg = bundle.kernarg()
+        self._runtime = hip_runtime.HipRuntime()
+        self._report = hip_runtime.EmulatorReport()
+        self._memory = restore.RestoredMemory(bundle, self._runtime, held)
+        self._facts = {facts.index: facts for facts in job.facts}
+        self._k0_image: MemoryImage | None = None
+
+    def run_k0(self) -> ObjectResult:
+        """Compare K0 with the golden output, then each repetition with its first run."""
+        data = self._bundle.code_object()
+
+        def check(launch: int) -> Comparison | None:
+            if launch > 0:
+                return self._compare_with_k0()
+            self._k0_image = self._memory.snapshot()
+            if all(region.after is None for region in self._memory.regions):
+                return None
+            return self._memory.compare(self._golden, self._facts, against="golden output")
+
+        return self._run("K0", data, launches=max(2, self._job.repeats), check=check)
+
+    def run_candidate(self, order: CandidateOrder) -> ObjectResult:
+        """Compare every launch of a candidate with K0."""
+        data = Path(order.path).read_bytes()
+        return self._run(
+            order.name, data, launches=self._job.repeats, check=lambda _: self._compare_with_k0()
+        )
+
+    def _golden(self, region: Region) -> Chunks | None:
+        if region.after is None:
+            return None
+        return self._read_chunks(self._bundle.region_chunks(region, Moment.AFTER))
+
+    def _compare_with_k0(self) -> Comparison:
+        assert self._k0_image is not None
+        return self._memory.compare(self._k0_image.chunks, self._facts, against="K0")
+
+    def _run(
+        self, name: str, data: bytes, *, launches: int, check: Callable[[int], Comparison | None]
+    ) -> ObjectResult:
+        """Launch on restored memory until a check finds something, at most `launches` times."""
+        comparisons: list[Comparison] = []
+        measurements: list[Measurement] = []
+        verdict = Verdict(status=Status.PASSED)
+        try:
+            kernel = self._hip.Kernel(data, self._bundle.manifest.dispatch.kernel)
+            for launch in range(launches):
+                self._memory.restore()
+                measurements.append(self._launch(kernel))
+                if (comparison := check(launch)) is not None:
+                    comparisons.append(comparison)
+                    if not comparison.is_identical:
+                        verdict = _diverged(comparison)
+                        break
+            kernel.close()
+        except self._hip.HipFailure as failure:
+            reasons = (str(failure), *self._report.failure_lines(_REPORT_LINES))
+            verdict = Verdict(status=Status.LAUNCH_FAILED, reasons=reasons)
+        return ObjectResult(
+            name=name,
+            sha256=hashlib.sha256(data).hexdigest(),
+            verdict=verdict,
+            comparisons=tuple(comparisons),
+            measurement=_combine(measurements),
+        )
+
+    def _launch(self, kernel: Any) -> Measurement:
+        dispatch = self._bundle.manifest.dispatch
+        timer = None if self._report.is_available else self._hip.EventTimer()
+        measured: tuple[float, ...] = ()
+        self._emit(Event.LAUNCHING)
+        if timer is not None:
+            timer.start()
+        kernel.launch(
+            grid=dispatch.grid,
+            block=dispatch.block,
+            dynamic_lds_bytes=dispatch.dynamic_lds_bytes,
+            kernarg=self._kernarg,
+        )
+        if timer is not None:
+            measured = (timer.stop_ms(),)
+        self._runtime.synchronize()
+        self._emit(Event.LAUNCHED)
+        report = self._report.read()
+        return Measurement(
+            modelled_cycles=report.get("modelled_cycles"),
+            wave_instructions=report.get("wave_instructions"),
+            measured_ms=measured,
+        )
+
+
+def _hold_addresses(bundle: Bundle) -> tuple[Mapping, ...]:
+    held = plan_mappings(bundle.manifest.regions, device_granularity=PAGE_BYTES)
+    for mapping in held:
+        accessible = mapping.memory is not Memory.DEVICE
+        map_at(mapping.address, mapping.size_bytes, accessible=accessible)
+    return held
+
+
+def _diverged(comparison: Comparison) -> Verdict:
+    reasons = tuple(f"against {comparison.against}: {line}" for line in comparison.describe())
+    return Verdict(status=Status.DIVERGENT, reasons=reasons)
+
+
+def _combine(measurements: list[Measurement]) -> Measurement | None:
+    if not measurements:
+        return None
+    first = measurements[0]
+    return Measurement(
+        modelled_cycles=first.modelled_cycles,
+        wave_instructions=first.wave_instructions,
+        measured_ms=tuple(time for item in measurements for time in item.measured_ms),
+    )
+
+
+def _open_results(descriptor: int) -> Emit:
+    os.set_inheritable(descriptor, False)
+    stream = os.fdopen(descriptor, "w", encoding="utf-8")
+
+    def emit(event: Event, **fields: object) -> None:
+        stream.write(json.dumps({"event": event, **fields}) + "\n")
+        stream.flush()
+
+    return emit
+
+
+def _die_with_parent(parent: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def _serve(emit: Emit) -> None:
+    """Run K0, then candidates until stdin ends or a launch fails."""
+    job = Job.from_line(sys.stdin.readline())
+    with open_bundle(Path(job.bundle)) as bundle:
+        replay = _Replay(bundle, job, emit)
+        emit(Event.RESTORED)
+        result = replay.run_k0()
+        emit(Event.RESULT, result=result.to_json())
+        while result.verdict.status is not Status.LAUNCH_FAILED:
+            line = sys.stdin.readline()
+            if not line:
+                return
+            result = replay.run_candidate(CandidateOrder.from_line(line))
+            emit(Event.RESULT, result=result.to_json())
+
+
+def main() -> int:
+    """Serve one engine; the exit code."""
+    parent, descriptor = (int(argument) for argument in sys.argv[1:3])
+    _die_with_parent(parent)
+    emit = _open_results(descriptor)
+    try:
+        _serve(emit)
+    except AddressTakenError as error:
+        emit(Event.ADDRESS_TAKEN, message=str(error))
+        return EXIT_ADDRESS_TAKEN
+    except AsmevoError as error:
+        emit(Event.ERROR, message=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
