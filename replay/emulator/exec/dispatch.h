@@ -23,14 +23,28 @@ class CodeSegment {
     CodeSegment& operator=(const CodeSegment&) = delete;
 
     /// Decoded instruction at `pc`; throws Fault when pc is outside or misaligned, or nothing decodes there.
-    const Inst& at(uint64_t pc);
+    const Inst& at(uint64_t pc) {
+        uint64_t offset = pc - address_;
+        if (offset < size_ && (offset & 3) == 0) {
+            if (const Inst* inst = slots_[offset >> 2].load(std::memory_order_acquire)) {
+                return *inst;
+            }
+        }
+        return decode_at(pc);
+    }
+    /// Whether code reachable from `entry` has atomics on global memory, so that the order of workgroups can show in
+    /// results. Indirect jumps count as reaching anything.
+    bool has_global_atomics(uint64_t entry);
     Target target() const { return target_; }
     uint64_t address() const { return address_; }
     uint64_t size() const { return size_; }
 
   private:
+    const Inst& decode_at(uint64_t pc);
+
     Target target_;
     uint64_t address_, size_;
+    std::map<uint64_t, bool> atomics_;  // by entry
     std::unique_ptr<std::atomic<const Inst*>[]> slots_;
     std::mutex mutex_;
 };
@@ -89,6 +103,9 @@ struct DispatchOptions {
 struct DispatchContext {
     const DispatchRequest* request = nullptr;
     const DispatchOptions* options = nullptr;
+    uint64_t entry = 0;                      // first pc: past the compatibility prologue when kernargs are preloaded
+    uint64_t max_wave_instructions = 0;
+    std::atomic<uint64_t> wave_instructions{0};
 };
 
 /// Runs the whole grid and returns. Never throws.

@@ -59,6 +59,9 @@ struct RegSpan {
 
 constexpr int kMaxSpans = 8;
 
+/// How an instruction counts in the wait counters (exec/wait_tracking.h); decided once, by the decoder.
+enum class WaitClass : uint8_t { kNone, kVm, kLds, kSmem, kFlat, kMessage };
+
 /// Source order by encoding
 ///   SOP*, VOP*, VOP3P: as the ISA's src0, src1, src2. v_cndmask's mask and v_addc's carry-in are src[2]; carry-out is
 ///     dst[1]; VOPC's result is dst[0] of type kMask. In short forms the decoder fills these with VCC.
@@ -97,6 +100,7 @@ struct Inst {
     uint8_t dfmt = 0, nfmt = 0;            // MTBUF
     RegSpan reads[kMaxSpans], writes[kMaxSpans];
     uint8_t read_count = 0, write_count = 0;
+    WaitClass wait_class = WaitClass::kNone;
 };
 
 /// Decodes the instruction at `words` (at most `available` dwords are read).

@@ -66,6 +66,24 @@ bool swaps(const OpInfo& info) {
            (info.opcode == 0x51 || info.opcode == 0x59 || info.opcode == 0x5a);
 }
 
+WaitClass wait_class(const Inst& inst) {
+    switch (inst.info->category) {
+        // Cache control (buffer_inv, buffer_wbl2) is left out, as in LLVM's SIInsertWaitcnts.
+        case Category::kVmemLoad: case Category::kVmemStore: case Category::kVmemAtomic:
+            return WaitClass::kVm;
+        case Category::kFlatLoad: case Category::kFlatStore: case Category::kFlatAtomic:
+            return WaitClass::kFlat;
+        case Category::kLds: case Category::kLdsNoReturn:
+            return WaitClass::kLds;
+        case Category::kSmem:
+            return WaitClass::kSmem;
+        case Category::kMessage:
+            return WaitClass::kMessage;
+        default:
+            return WaitClass::kNone;
+    }
+}
+
 bool check_span(const RegSpan& span, Inst& inst, std::string& error) {
     unsigned end = span.first + span.count;
     if (span.file == RegSpan::kScalar) {
@@ -184,6 +202,7 @@ bool Decoder::scalar_destination(unsigned code, Type type, Operand& out) {
 
 bool fill_spans(Inst& inst, std::string& error) {
     const OpInfo& info = *inst.info;
+    inst.wait_class = wait_class(inst);
     Spans reads(inst.reads, inst.read_count), writes(inst.writes, inst.write_count);
     for (const Operand& operand : inst.src) {
         reads.add(operand);

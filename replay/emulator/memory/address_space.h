@@ -47,6 +47,17 @@ class MemoryView {
         return access_slow(address, size, write, lane);
     }
 
+    /// Whether all of [address, address + size) lies in one range looked up before: then every access in it is legal.
+    bool is_cached(uint64_t address, uint64_t size, bool write) const {
+        for (const MemoryRange& range : cache_) {
+            if (address - range.base < range.size && range.size - (address - range.base) >= size &&
+                (range.writable || !write)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
   private:
     uint8_t* access_slow(uint64_t address, uint32_t size, bool write, int lane);
 

@@ -1,0 +1,1 @@
+"""Analyses of instruction sequences. Each answers or refuses with a reason."""

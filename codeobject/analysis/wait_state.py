@@ -1,0 +1,253 @@
+"""Which memory operations may be outstanding at each point, and how wait counters order them.
+
+For every outstanding operation the analysis keeps how many younger operations of the same counter
+were issued behind it, the least over all paths: `s_waitcnt vmcnt(n)` retires it when n is at most
+that. vmcnt is one in-order queue of loads and stores on gfx9; lgkmcnt is in order for LDS alone,
+while scalar loads and messages return out of order, so with one of them outstanding only lgkmcnt(0)
+proves anything; FLAT breaks the order of both (LLVM's SIInsertWaitcnts draws the same lines).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program
+from asmevo.codeobject.analysis.effect import Effect, Space, Unit
+from asmevo.codeobject.analysis.register import EXEC, M0, RegisterSet, format_registers
+from asmevo.codeobject.instruction import Instruction
+
+__all__ = [
+    "COUNTER_LIMITS",
+    "Counter",
+    "WaitState",
+    "WaitViolation",
+    "Waits",
+    "analyse_waits",
+    "find_wait_violations",
+    "format_wait",
+    "parse_wait",
+]
+
+
+class Counter(StrEnum):
+    """Wait counters of gfx9 that compute kernels use."""
+
+    VM = "vmcnt"
+    LGKM = "lgkmcnt"
+
+
+COUNTER_LIMITS: Mapping[Counter, int] = {Counter.VM: 63, Counter.LGKM: 15}
+_PARTS = re.compile(r"(vmcnt|expcnt|lgkmcnt)\((\d+)\)")
+
+
+def parse_wait(instruction: Instruction) -> dict[Counter, int]:
+    """The counts an s_waitcnt asks for; a counter that is not named is not waited for.
+
+    Raises:
+        AnalysisRefusal: the operand has another form.
+    """
+    text = instruction.operands
+    rest = _PARTS.sub("", text).replace("&", "").replace(",", "").strip()
+    if rest or not text:
+        if text == "0":
+            return dict.fromkeys(Counter, 0)
+        raise AnalysisRefusal(f"the wait {instruction.text!r} is not understood")
+    named = {name: int(count) for name, count in _PARTS.findall(text)}
+    return {counter: named[counter] for counter in Counter if counter.value in named}
+
+
+def format_wait(counts: Mapping[Counter, int]) -> str:
+    """The instruction that waits for the counts; counters in the order LLVM prints them."""
+    parts = (f"{counter.value}({counts[counter]})" for counter in Counter if counter in counts)
+    return "s_waitcnt " + " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitViolation:
+    """An instruction touches a register that an outstanding operation may still fill."""
+
+    consumer: int
+    producer: int
+    registers: RegisterSet
+
+    def __str__(self) -> str:
+        """One sentence with both instruction ids."""
+        return (
+            f"instruction {self.consumer} uses {format_registers(self.registers)} "
+            f"that instruction {self.producer} may still be loading"
+        )
+
+
+class WaitState:
+    """Outstanding operations at one point. Changes as `step` walks over instructions."""
+
+    __slots__ = ("_issued", "_younger_base", "most_outstanding", "out_of_order")
+
+    def __init__(self) -> None:
+        """Nothing is outstanding."""
+        # Per counter: operations seen, and for each outstanding position the count at its issue.
+        self._issued = dict.fromkeys(Counter, 0)
+        self._younger_base: dict[Counter, dict[int, int]] = {counter: {} for counter in Counter}
+        self.most_outstanding = dict.fromkeys(Counter, 0)
+        self.out_of_order = dict.fromkeys(Counter, False)
+
+    def copy(self) -> WaitState:
+        """An independent state with the same content."""
+        other = WaitState()
+        other._issued = dict(self._issued)
+        other._younger_base = {counter: dict(held) for counter, held in self._younger_base.items()}
+        other.most_outstanding = dict(self.most_outstanding)
+        other.out_of_order = dict(self.out_of_order)
+        return other
+
+    def younger(self, counter: Counter) -> dict[int, int]:
+        """Outstanding positions of the counter, with the least number of younger operations."""
+        issued, limit = self._issued[counter], COUNTER_LIMITS[counter]
+        held = self._younger_base[counter]
+        return {position: min(issued - base, limit) for position, base in held.items()}
+
+    def outstanding(self) -> frozenset[int]:
+        """Positions of all operations that may be outstanding in some counter."""
+        return frozenset().union(*self._younger_base.values())
+
+    def issue(self, counter: Counter, position: int, *, unordered: bool) -> None:
+        """One more operation of the counter."""
+        self._issued[counter] += 1
+        self._younger_base[counter][position] = self._issued[counter]
+        limit = COUNTER_LIMITS[counter] + 1
+        self.most_outstanding[counter] = min(self.most_outstanding[counter] + 1, limit)
+        self.out_of_order[counter] |= unordered
+
+    def wait(self, counter: Counter, count: int) -> None:
+        """What `counter(count)` proves."""
+        self.most_outstanding[counter] = min(self.most_outstanding[counter], count)
+        if count == 0:
+            self._younger_base[counter] = {}
+            self.out_of_order[counter] = False
+        elif not self.out_of_order[counter]:
+            younger = self.younger(counter)
+            held = self._younger_base[counter]
+            self._younger_base[counter] = {
+                position: base for position, base in held.items() if younger[position] < count
+            }
+
+    def join(self, other: WaitState) -> bool:
+        """Take in what may be outstanding on another path; true when that added anything."""
+        changed = False
+        for counter in Counter:
+            held, issued = self._younger_base[counter], self._issued[counter]
+            for position, younger in other.younger(counter).items():
+                base = issued - younger
+                if position not in held or held[position] < base:
+                    held[position] = base
+                    changed = True
+            if other.most_outstanding[counter] > self.most_outstanding[counter]:
+                self.most_outstanding[counter] = other.most_outstanding[counter]
+                changed = True
+            if other.out_of_order[counter] and not self.out_of_order[counter]:
+                self.out_of_order[counter] = True
+                changed = True
+        return changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """Result of the analysis: the state in front of each reachable block."""
+
+    program: Program
+    block_states: dict[int, WaitState]
+
+    def walk(self, block: int) -> Iterator[tuple[int, WaitState]]:
+        """Each position of the block with the state in front of it, good until the next step."""
+        state = self.block_states[block].copy()
+        bounds = self.program.blocks[block]
+        for position in range(bounds.start, bounds.end):
+            yield position, state
+            _step(self.program, state, position)
+
+    def before(self, position: int) -> WaitState:
+        """State in front of one instruction."""
+        for at, state in self.walk(self.program.block_at[position]):
+            if at == position:
+                return state.copy()
+        raise AssertionError("a position is in its block")
+
+
+def analyse_waits(program: Program) -> Waits:
+    """Forward data flow to a fixed point over all paths, loop back-edges included.
+
+    Raises:
+        AnalysisRefusal: a wait has a form that is not understood.
+    """
+    states = {index: WaitState() for index in program.order}
+    pending = list(program.order)
+    while pending:
+        index = pending.pop(0)
+        state = states[index].copy()
+        block = program.blocks[index]
+        for position in range(block.start, block.end):
+            _step(program, state, position)
+        for successor in block.successors:
+            if states[successor].join(state) and successor not in pending:
+                pending.append(successor)
+    return Waits(program=program, block_states=states)
+
+
+def _step(program: Program, state: WaitState, position: int) -> None:
+    effect = program.effects[position]
+    if effect.base == "s_waitcnt":
+        for counter, count in parse_wait(program.instructions[position]).items():
+            state.wait(counter, count)
+        return
+    is_flat = effect.memory is not None and effect.memory.space is Space.FLAT
+    if effect.counts_vm:
+        state.issue(Counter.VM, position, unordered=is_flat)
+    if effect.counts_lgkm:
+        unordered = is_flat or effect.unit is not Unit.LDS
+        state.issue(Counter.LGKM, position, unordered=unordered)
+
+
+def find_wait_violations(waits: Waits) -> tuple[WaitViolation, ...]:
+    """Uses of registers that an operation may still be filling; none in a correct kernel."""
+    found = []
+    program = waits.program
+    for block in program.order:
+        for position, state in waits.walk(block):
+            effect = program.effects[position]
+            touched = (effect.reads | effect.writes) & ~(EXEC | M0)
+            if not touched:
+                continue
+            for producer in state.outstanding():
+                shared = program.effects[producer].loaded & touched
+                if shared and not _is_ordered_overwrite(state, program, producer, position):
+                    found.append(
+                        WaitViolation(
+                            consumer=program.instructions[position].id,
+                            producer=program.instructions[producer].id,
+                            registers=shared,
+                        )
+                    )
+    return tuple(found)
+
+
+def _is_ordered_overwrite(state: WaitState, program: Program, producer: int, consumer: int) -> bool:
+    """True when a later load of the same in-order queue overwrites what an earlier one fills."""
+    first, second = program.effects[producer], program.effects[consumer]
+    if second.reads & first.loaded:
+        return False
+    for counter in Counter:
+        counts = "counts_vm" if counter is Counter.VM else "counts_lgkm"
+        if getattr(first, counts) != getattr(second, counts):
+            return False
+        if getattr(first, counts) and (state.out_of_order[counter] or _is_unordered(second)):
+            return False
+    return True
+
+
+def _is_unordered(effect: Effect) -> bool:
+    return effect.unit is Unit.SMEM or (
+        effect.memory is not None and effect.memory.space is Space.FLAT
+    )

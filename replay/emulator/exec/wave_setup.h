@@ -1,0 +1,33 @@
+// The state in which the hardware starts a workgroup: LLVM AMDGPUUsage, "Initial Kernel Execution State".
+#pragma once
+
+#include "exec/dispatch.h"
+
+namespace asmevo::emulator {
+
+/// What registers and LDS hold before a program writes them: a NaN in f32 and f64, no usable address or index, and
+/// never zero, so that a program that reads it cannot pass by luck.
+constexpr uint32_t kUninitialised = 0x7fc0dead;
+
+/// Registers of each file that a kernel's waves get.
+struct VgprAllocation {
+    uint32_t arch = 0, acc = 0;
+};
+VgprAllocation vgpr_allocation(const KernelImage& kernel);
+
+/// The first pc: 256 bytes past the entry when kernel arguments are preloaded.
+uint64_t start_address(const KernelImage& kernel);
+
+/// Scratch bytes a lane, rounded up to dwords; kernels with a dynamic stack get a fixed reserve.
+uint32_t scratch_bytes_per_lane(const KernelImage& kernel);
+
+/// A workgroup with its waves and the memory behind them; reused for one workgroup after another.
+struct WorkgroupStorage {
+    Workgroup group;
+    std::vector<uint8_t> scratch;
+};
+
+/// Puts `storage` into the start state of workgroup `id`.
+void set_up_workgroup(DispatchContext& dispatch, Dim3 id, WorkgroupStorage& storage);
+
+}  // namespace asmevo::emulator
