@@ -94,5 +94,6 @@ class KernelDescriptor:
 
     @property
     def allocated_sgprs(self) -> int:
-        """SGPRs by the descriptor's granule of 16 (8, doubled, on gfx9)."""
-        return ((self.rsrc1 >> 6 & 0xF) // 2 + 1) * 16
+        """SGPRs that the descriptor asks for: gfx9's granules of 8, which hardware rounds up to
+        16."""
+        return ((self.rsrc1 >> 6 & 0xF) + 1) * 8

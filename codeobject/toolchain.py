@@ -16,7 +16,7 @@ from asmevo.codeobject.process import Finished, run_tool
 from asmevo.codeobject.target import minimum_llvm, parse_target_id
 from asmevo.errors import AssemblerError, CodeObjectError, MissingToolError
 
-__all__ = ["ToolReport", "assemble", "describe", "disassemble", "link"]
+__all__ = ["Assembly", "ToolReport", "assemble", "describe", "disassemble", "link", "try_assemble"]
 
 _MAX_TEXT_BYTES: Final = 64 << 20
 _MAX_CODE_BYTES: Final = 32 << 20
@@ -54,6 +54,15 @@ def describe() -> tuple[ToolReport, ...]:
     return tuple(reports)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """A relocatable object, or why there is none."""
+
+    object: bytes
+    errors: tuple[tuple[int, str], ...]
+    """Line number and message of everything that LLVM refused; empty when it made the object."""
+
+
 def assemble(text: str, arch: str) -> bytes:
     """Assemble `text` for the processor or target id `arch` into a relocatable object.
 
@@ -61,6 +70,17 @@ def assemble(text: str, arch: str) -> bytes:
         AssemblerError: with LLVM's first message and the line that it points at.
         MissingToolError: no LLVM, or one that is too old for `arch`.
     """
+    assembly = try_assemble(text, arch)
+    if assembly.errors:
+        number, message = assembly.errors[0]
+        lines = text.splitlines()
+        shown = lines[number - 1].strip() if number <= len(lines) else ""
+        raise AssemblerError(f"line {number}: {message}: `{shown[:120]}`")
+    return assembly.object
+
+
+def try_assemble(text: str, arch: str) -> Assembly:
+    """Like `assemble`, but what LLVM refuses comes back as lines and messages."""
     processor, features = parse_target_id(arch)
     source = text.encode()
     if len(source) > _MAX_TEXT_BYTES:
@@ -71,8 +91,8 @@ def assemble(text: str, arch: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="asmevo-") as folder:
         output = Path(folder) / "object.o"
         done = run_tool(_assembler_command(tool, processor, features, output), source)
-        _check_assembled(done, tool, text)
-        return _read_result(output, tool)
+        errors = _read_errors(done, tool)
+        return Assembly(object=b"" if errors else _read_result(output, tool), errors=errors)
 
 
 def link(relocatable: bytes) -> bytes:
@@ -143,18 +163,15 @@ def _assembler_command(
     return (*tool.command, *options, "-o", str(output))
 
 
-def _check_assembled(done: Finished, tool: Tool, text: str) -> None:
+def _read_errors(done: Finished, tool: Tool) -> tuple[tuple[int, str], ...]:
     if done.code == 0:
-        return
+        return ()
     if done.has_crashed:
         raise AssemblerError(f"{tool.path} crashed on this assembly text")
-    match = _MESSAGE.search(done.errors)
-    if match is None:
+    errors = tuple((int(one[1]), one[3]) for one in _MESSAGE.finditer(done.errors))
+    if not errors:
         raise AssemblerError(f"assembler: {_first_line(done.errors, '')}")
-    lines = text.splitlines()
-    number = int(match[1])
-    shown = lines[number - 1].strip() if number <= len(lines) else ""
-    raise AssemblerError(f"line {number}: {match[3]}: `{shown[:120]}`")
+    return errors
 
 
 def _first_line(errors: str, folder: str) -> str:

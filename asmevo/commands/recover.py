@@ -1,11 +1,119 @@
-"""The recover command."""
+"""The recover and rebuild commands."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Annotated
+
 import typer
+
+from asmevo.errors import UsageError
+from asmevo.files import write_whole
 
 __all__ = ["register"]
 
+_MAX_TEXT_BYTES = 64 << 20
+
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text")]
+_Force = Annotated[bool, typer.Option("-f", "--force", help="Overwrite the output file")]
+
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
+    """Add the commands to the command line."""
+    app.command("recover")(recover_command)
+    app.command("rebuild")(rebuild_command)
+
+
+def recover_command(
+    hsaco: Annotated[Path, typer.Argument(metavar="HSACO", help="Code object to take apart")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Assembly file to write")],
+    force: _Force = False,
+    as_json: _Json = False,
+) -> None:
+    """Recover assembly from a code object, checked to give it back.
+
+    Examples:
+    asmevo recover kernel.hsaco -o kernel.s
+    asmevo recover kernel.hsaco -o kernel.s --force --json
+    """
+    from asmevo.codeobject.recover import recover
+
+    _refuse_overwriting(output, force=force)
+    data = _read_file(hsaco)
+    listing = recover(data)
+    write_whole(output, listing.to_assembly().encode())
+    facts = {
+        "output": str(output),
+        "arch": listing.arch,
+        "kernels": [one.name for one in listing.kernels],
+        "instructions": len(listing.instructions),
+        "kept_as_bytes": sum(one.needs_bytes for one in listing.instructions),
+        "raw_descriptors": sorted(listing.raw_descriptors),
+        "raw_metadata": listing.has_raw_metadata,
+        "edit_blockers": list(listing.edit_blockers),
+    }
+    if as_json:
+        print(json.dumps(facts))
+        return
+    print(
+        f"{listing.arch}: {len(listing.kernels)} kernels, {facts['instructions']} instructions, "
+        f"{facts['kept_as_bytes']} of them kept as bytes; rebuilt and compared: identical"
+    )
+    for blocker in listing.edit_blockers:
+        print(f"cannot be edited: {blocker}")
+    print(f"Wrote {output}")
+
+
+def rebuild_command(
+    assembly: Annotated[Path, typer.Argument(metavar="FILE.s", help="Assembly to rebuild")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Code object to write")],
+    force: _Force = False,
+    as_json: _Json = False,
+) -> None:
+    """Rebuild a code object from recovered assembly.
+
+    The architecture is the one that the .amdgcn_target line names.
+
+    Examples:
+    asmevo rebuild kernel.s -o kernel.hsaco
+    asmevo rebuild kernel.s -o kernel.hsaco --force
+    """
+    from asmevo.codeobject.code_object import content_hash
+    from asmevo.codeobject.rebuild import find_arch, rebuild
+
+    _refuse_overwriting(output, force=force)
+    try:
+        text = _read_file(assembly).decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{assembly} is not assembly text") from error
+    arch = find_arch(text)
+    data = rebuild(text, arch)
+    write_whole(output, data)
+    if as_json:
+        facts = {
+            "output": str(output),
+            "arch": arch,
+            "size": len(data),
+            "sha256": content_hash(data),
+        }
+        print(json.dumps(facts))
+        return
+    print(f"{arch}: {len(data)} bytes, sha256 {content_hash(data)}")
+    print(f"Wrote {output}")
+
+
+def _refuse_overwriting(output: Path, *, force: bool) -> None:
+    if output.exists() and not force:
+        raise UsageError(f"{output} exists", hint="overwrite it with --force")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"no folder {output.absolute().parent}")
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > 4 * _MAX_TEXT_BYTES:
+            raise UsageError(f"{path} is too large ({path.stat().st_size} bytes)")
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,116 @@
+"""Address computations from the program counter: `s_getpc_b64` and what is added to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asmevo.codeobject.code_object import CodeObject
+from asmevo.codeobject.data_section import address_label, data_sections, text_label
+from asmevo.codeobject.instruction import Instruction
+from asmevo.codeobject.symbol_name import quote_symbol
+
+__all__ = ["PcRelative", "symbolize_pc_relative"]
+
+_PAIR = re.compile(r"s\[(\d+):(\d+)\]")
+# Literals stand in the second word; a hand-written sum may use inline constants, which no
+# relocation can fill.
+_LITERAL_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcRelative:
+    """What symbolizing found."""
+
+    instructions: tuple[Instruction, ...]
+    """The input with `symbol@rel32@lo+4` and `symbol@rel32@hi+12` as addends."""
+    sequence_ids: tuple[tuple[int, int, int], ...]
+    """Ids of `s_getpc_b64`, `s_add_u32` and `s_addc_u32` of each understood sequence."""
+    text_offsets: frozenset[int]
+    """Offsets of `.text` that sequences refer to."""
+    problems: tuple[str, ...]
+    """One line for each sequence that is not understood."""
+
+
+def symbolize_pc_relative(source: CodeObject, instructions: Sequence[Instruction]) -> PcRelative:
+    """Give every understood sequence a symbol, so that code can move under it.
+
+    Understood is the form that LLVM emits: the three instructions in a row on the same register
+    pair, with literals, to an address inside a section that recovery emits.
+    """
+    changed = list(instructions)
+    sequences: list[tuple[int, int, int]] = []
+    text_offsets: set[int] = set()
+    problems: list[str] = []
+    for place, one in enumerate(instructions):
+        if one.mnemonic != "s_getpc_b64":
+            continue
+        goal = _find_goal(source, instructions, place)
+        name = _name_of(source, goal) if goal is not None else None
+        if goal is None or name is None:
+            problems.append(
+                f"s_getpc_b64 at .text+{one.offset:#x} is used in a way that is not understood"
+            )
+            continue
+        if source.text.holds(goal):
+            text_offsets.add(goal - source.text.address)
+        kind = "gotpcrel32" if name.startswith("@") else "rel32"
+        for number, suffix in ((place + 1, f"@{kind}@lo+4"), (place + 2, f"@{kind}@hi+12")):
+            step = instructions[number]
+            head, comma, _ = step.operands.rpartition(", ")
+            changed[number] = dataclasses.replace(
+                step, operands=f"{head}{comma}{name.lstrip('@')}{suffix}"
+            )
+        sequences.append((one.id, instructions[place + 1].id, instructions[place + 2].id))
+    return PcRelative(
+        instructions=tuple(changed),
+        sequence_ids=tuple(sequences),
+        text_offsets=frozenset(text_offsets),
+        problems=tuple(problems),
+    )
+
+
+def _find_goal(source: CodeObject, instructions: Sequence[Instruction], place: int) -> int | None:
+    pair = _PAIR.fullmatch(instructions[place].operands)
+    if pair is None or place + 2 >= len(instructions):
+        return None
+    low, high = instructions[place + 1], instructions[place + 2]
+    for step, name, register in ((low, "s_add_u32", pair[1]), (high, "s_addc_u32", pair[2])):
+        parts = step.operands.split(", ")
+        if step.mnemonic != name or len(step.data) != _LITERAL_BYTES or len(parts) != 3:
+            return None
+        if parts[:2] != [f"s{register}", f"s{register}"]:
+            return None
+    base = source.text.address + low.offset
+    addend = int.from_bytes(low.data[4:] + high.data[4:], "little", signed=True)
+    return base + addend
+
+
+def _name_of(source: CodeObject, goal: int) -> str | None:
+    if source.text.holds(goal):
+        return text_label(goal - source.text.address)
+    got = source.section(".got")
+    if got is not None and got.holds(goal, 8):
+        return _got_symbol(source, goal)
+    if any(one.holds(goal, 0) for one in data_sections(source)):
+        return address_label(goal)
+    return None
+
+
+def _got_symbol(source: CodeObject, slot: int) -> str | None:
+    """`@name` of the symbol whose address the linker put into this slot of the table."""
+    for relocation in source.relocations:
+        if relocation.address != slot:
+            continue
+        if relocation.symbol:
+            return f"@{quote_symbol(relocation.symbol)}"
+        for symbol in (*source.dynamic_symbols, *source.symbols):
+            if (
+                symbol.value == relocation.addend
+                and symbol.section
+                and symbol.binding != "STB_LOCAL"
+            ):
+                return f"@{quote_symbol(symbol.name)}"
+    return None

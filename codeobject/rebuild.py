@@ -1,0 +1,56 @@
+"""Assembly text or an edited listing back to a code object, with proof that it is what was
+meant."""
+
+from __future__ import annotations
+
+import re
+
+from asmevo.codeobject.code_object import CodeObject
+from asmevo.codeobject.compare import compare
+from asmevo.codeobject.edit_check import check_edit
+from asmevo.codeobject.emit import emit
+from asmevo.codeobject.listing import Listing
+from asmevo.codeobject.toolchain import assemble, link
+from asmevo.errors import AssemblerError
+
+__all__ = ["find_arch", "rebuild", "rebuild_listing"]
+
+_TARGET = re.compile(r"^\s*\.amdgcn_target\s+\"([^\"\n]{1,200})\"", re.MULTILINE)
+_PROCESSOR = re.compile(r"gfx[0-9a-f]+(?::(?:xnack|sramecc)[+-])*$")
+
+
+def find_arch(text: str) -> str:
+    """Target id by the text's `.amdgcn_target` line."""
+    line = _TARGET.search(text)
+    target = _PROCESSOR.search(line[1]) if line else None
+    if target is None:
+        raise AssemblerError(
+            "assembly text without a usable .amdgcn_target line",
+            hint='it should hold .amdgcn_target "amdgcn-amd-amdhsa--gfx942" or such',
+        )
+    return target[0]
+
+
+def rebuild(text: str, arch: str) -> bytes:
+    """Assemble and link `text` for target id `arch`; the result is a readable code object."""
+    data = link(assemble(text, arch))
+    CodeObject.read(data)
+    return data
+
+
+def rebuild_listing(listing: Listing) -> bytes:
+    """Rebuild a listing, edited or not.
+
+    The result is read back: its code must decode to the instructions of the listing in their order,
+    and descriptors, metadata, symbols and data must be those of the original bit for bit.
+
+    Raises:
+        AssemblerError: LLVM refused the text, or made something else of it than was meant.
+    """
+    data = link(assemble(emit(listing).text, listing.arch))
+    rebuilt = CodeObject.read(data)
+    if listing.is_edited:
+        check_edit(listing, rebuilt)
+    elif differences := compare(listing.source, rebuilt):
+        raise AssemblerError(f"rebuilt object differs: {differences[0]}")
+    return data
