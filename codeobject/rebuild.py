@@ -17,6 +17,8 @@ __all__ = ["find_arch", "rebuild", "rebuild_listing"]
 
 _TARGET = re.compile(r"^\s*\.amdgcn_target\s+\"([^\"\n]{1,200})\"", re.MULTILINE)
 _PROCESSOR = re.compile(r"gfx[0-9a-f]+(?::(?:xnack|sramecc)[+-])*$")
+# They would copy other files of this machine into the object, or hide directives that do.
+_FORBIDDEN = re.compile(r"\.(?:incbin|include|macro|irpc?|rept)\b", re.IGNORECASE)
 
 
 def find_arch(text: str) -> str:
@@ -32,7 +34,13 @@ def find_arch(text: str) -> str:
 
 
 def rebuild(text: str, arch: str) -> bytes:
-    """Assemble and link `text` for target id `arch`; the result is a readable code object."""
+    """Assemble and link `text` for target id `arch`; the result is a readable code object.
+
+    Text from elsewhere is not trusted: directives that read files and macros are refused.
+    """
+    if forbidden := _FORBIDDEN.search(text):
+        line = text.count("\n", 0, forbidden.start()) + 1
+        raise AssemblerError(f"line {line}: {forbidden[0]} is not allowed in text to rebuild")
     data = link(assemble(text, arch))
     CodeObject.read(data)
     return data

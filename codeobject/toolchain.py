@@ -21,8 +21,6 @@ __all__ = ["Assembly", "ToolReport", "assemble", "describe", "disassemble", "lin
 _MAX_TEXT_BYTES: Final = 64 << 20
 _MAX_CODE_BYTES: Final = 32 << 20
 _MESSAGE = re.compile(r"(?:<stdin>|-):(\d+):(\d+): (?:fatal )?error: (.*)")
-# They would copy other files of this machine into the object.
-_READS_FILES = re.compile(r"^\s*(?:[^;#/\"]*[;:])?\s*(\.incbin|\.include)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +83,6 @@ def try_assemble(text: str, arch: str) -> Assembly:
     source = text.encode()
     if len(source) > _MAX_TEXT_BYTES:
         raise AssemblerError(f"assembly text of {len(source)} bytes is above {_MAX_TEXT_BYTES}")
-    if reader := _READS_FILES.search(text):
-        raise AssemblerError(f"{reader[1]} is not allowed in assembly text")
     tool = _tool_for(Role.ASSEMBLER, processor)
     with tempfile.TemporaryDirectory(prefix="asmevo-") as folder:
         output = Path(folder) / "object.o"
