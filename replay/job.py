@@ -61,6 +61,8 @@ class CandidateOrder:
 
     path: str
     name: str
+    sha256: str
+    """Of the file when it was checked; a worker refuses one that has changed since."""
 
     def to_line(self) -> str:
         """As a line of JSON."""

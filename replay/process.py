@@ -19,6 +19,7 @@ from asmevo.errors import ReplayError
 __all__ = ["WorkerProcess"]
 
 _LOG_TAIL_BYTES = 4096
+_END_TIMEOUT_S = 30.0
 _MESSAGE_LIMIT_BYTES = 64 << 20
 
 
@@ -86,7 +87,7 @@ class WorkerProcess:
 
     def describe_end(self) -> str:
         """How it ended, after `receive` gave None, and the last line that it wrote."""
-        code = self._process.wait()
+        code = self._wait()
         how = f"exit code {code}"
         if code < 0:
             number = -code
@@ -102,6 +103,16 @@ class WorkerProcess:
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f"{how}: {last}" if last else how
 
+    def _wait(self) -> int:
+        """Its exit code; a process that a driver holds in the kernel may not end at all."""
+        try:
+            return self._process.wait(timeout=_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise ReplayError(
+                f"the replay worker (pid {self.pid}) does not end",
+                hint="the device may hang: see dmesg",
+            ) from None
+
     def close(self) -> None:
         """End it, by force when it runs, with all that it started."""
         if self._process.stdin is not None:
@@ -109,6 +120,6 @@ class WorkerProcess:
                 self._process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._wait()
         os.close(self._results)
         self._log.close()

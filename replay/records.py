@@ -168,10 +168,16 @@ class ReplayResult:
     candidates: tuple[ObjectResult, ...]
 
     @property
-    def has_passed(self) -> bool:
-        """True when K0 and all candidates did."""
-        return all(item.verdict.has_passed for item in (self.k0, *self.candidates))
+    def verdict(self) -> Verdict:
+        """The first verdict that is not a pass, K0's before those of the candidates."""
+        verdicts = [item.verdict for item in (self.k0, *self.candidates)]
+        failed = (verdict for verdict in verdicts if not verdict.has_passed)
+        return next(failed, Verdict(status=Status.PASSED))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"schema_version": _SCHEMA_VERSION, **asdict(self)}
+        return {
+            "schema_version": _SCHEMA_VERSION,
+            "verdict": asdict(self.verdict),
+            **asdict(self),
+        }

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from asmevo.capture.bundle import Bundle, Moment, open_bundle
 from asmevo.capture.manifest import Region
-from asmevo.errors import AsmevoError
+from asmevo.errors import AsmevoError, ReplayError
 from asmevo.replay.address_hold import AddressTakenError, map_at
 from asmevo.replay.job import EXIT_ADDRESS_TAKEN, CandidateOrder, Event, Job
 from asmevo.replay.layout import PAGE_BYTES, Mapping, Memory, plan_mappings
@@ -72,6 +72,8 @@ class _Replay:
     def run_candidate(self, order: CandidateOrder) -> ObjectResult:
         """Compare every launch of a candidate with K0."""
         data = Path(order.path).read_bytes()
+        if hashlib.sha256(data).hexdigest() != order.sha256:
+            raise ReplayError(f"{order.path} changed while it was judged")
         return self._run(
             order.name, data, launches=self._job.repeats, check=lambda _: self._compare_with_k0()
         )

@@ -107,6 +107,10 @@ class DemoServer:
         """True while the process runs."""
         return self._process.poll() is None
 
+    def wait(self, *, timeout_s: float) -> int:
+        """The exit code, once the process has ended."""
+        return self._process.wait(timeout=timeout_s)
+
     def _ask(self, path: str, body: Mapping[str, object] | None, *, timeout_s: float) -> Answer:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data)

@@ -25,6 +25,7 @@ from server_cache import cache_folder
 
 # Read by Triton when it is imported.
 os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder("triton")))
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 import kernels
 import torch

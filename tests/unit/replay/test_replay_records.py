@@ -84,7 +84,7 @@ def test_difference_description_names_address_element_and_values() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.DIVERGENT, Status.LAUNCH_FAILED, Status.UNSUPPORTED])
-def test_replay_result_with_one_bad_candidate_has_not_passed(status: Status) -> None:
+def test_replay_result_with_one_bad_candidate_has_its_verdict(status: Status) -> None:
     identical = Comparison(against="K0", regions=1, bytes_compared=8, guard_bytes=0)
     good, bad = _result(identical, Status.PASSED), _result(identical, status)
 
@@ -93,14 +93,14 @@ def test_replay_result_with_one_bad_candidate_has_not_passed(status: Status) -> 
             bundle="b", kernel="k", device="emulated", k0=good, candidates=candidates
         )
 
-    assert replayed(good).has_passed
-    assert not replayed(good, bad).has_passed
+    assert replayed(good, good).verdict.has_passed
+    assert replayed(good, bad).verdict.status is status
 
 
 def test_job_and_order_round_trip_through_a_line_are_equal() -> None:
     facts = RegionFacts(index=0, address=4096, argument="x\ny", element_type=ElementType.BF16)
     job = Job(bundle="/a\nb.aeb", repeats=2, facts=(facts,))
-    order = CandidateOrder(path="/c d\n.hsaco", name="c")
+    order = CandidateOrder(path="/c d\n.hsaco", name="c", sha256="0" * 64)
 
     for line in (job.to_line(), order.to_line()):
         assert line.count("\n") == 1
