@@ -1,7 +1,130 @@
-#include "isa/tables.h"
+// SMEM: scalar memory reads and writes, clocks, cache control.
+#include <cstring>
+
+#include "exec/scalar/scalar_rows.h"
 
 namespace asmevo::emulator {
+namespace {
 
-std::span<const OpInfo> smem_ops() { return {}; }
+using u32 = uint32_t;
+using u64 = uint64_t;
+
+constexpr u64 kDwordAligned = ~u64{3};  // the two low address bits are ignored (CDNA3 ISA, SMEM)
+
+u64 offset_of(const Wave& wave, const Inst& inst) {
+    u64 offset = static_cast<u64>(static_cast<int64_t>(inst.offset));
+    return inst.src[1] ? offset + read_scalar32(wave, inst.src[1]) : offset;
+}
+
+template <unsigned dwords>
+void load(Wave& wave, const Inst& inst) {
+    u64 address = (read_scalar64(wave, inst.src[0]) + offset_of(wave, inst)) & kDwordAligned;
+    const uint8_t* from = wave.memory.access(address, dwords * 4, false, -1);
+    std::memcpy(&wave.sgpr[inst.dst[0].index], from, dwords * 4);
+}
+
+template <unsigned dwords>
+void store(Wave& wave, const Inst& inst) {
+    u64 address = (read_scalar64(wave, inst.src[0]) + offset_of(wave, inst)) & kDwordAligned;
+    uint8_t* to = wave.memory.access(address, dwords * 4, true, -1);
+    std::memcpy(to, &wave.sgpr[inst.src[2].index], dwords * 4);
+}
+
+/// A buffer resource as scalar accesses see it: base and bytes.
+struct ScalarBuffer {
+    u64 base, size;
+    explicit ScalarBuffer(const u32* words) {
+        base = words[0] | u64{words[1] & 0xffff} << 32;
+        u32 stride = words[1] >> 16 & 0x3fff;
+        size = u64{words[2]} * (stride ? stride : 1);
+    }
+    bool holds(u64 offset) const { return offset + 4 <= size; }
+};
+
+// Dwords beyond the buffer read as zero and are not written.
+template <unsigned dwords>
+void buffer_load(Wave& wave, const Inst& inst) {
+    ScalarBuffer buffer(&wave.sgpr[inst.src[0].index]);
+    u64 offset = offset_of(wave, inst) & kDwordAligned;
+    u32 result[dwords] = {};
+    for (unsigned i = 0; i < dwords; ++i) {
+        if (buffer.holds(offset + 4 * i)) {
+            u64 address = (buffer.base + offset + 4 * i) & kDwordAligned;
+            std::memcpy(&result[i], wave.memory.access(address, 4, false, -1), 4);
+        }
+    }
+    std::memcpy(&wave.sgpr[inst.dst[0].index], result, sizeof result);
+}
+
+template <unsigned dwords>
+void buffer_store(Wave& wave, const Inst& inst) {
+    ScalarBuffer buffer(&wave.sgpr[inst.src[0].index]);
+    u64 offset = offset_of(wave, inst) & kDwordAligned;
+    for (unsigned i = 0; i < dwords; ++i) {
+        if (buffer.holds(offset + 4 * i)) {
+            u64 address = (buffer.base + offset + 4 * i) & kDwordAligned;
+            std::memcpy(wave.memory.access(address, 4, true, -1), &wave.sgpr[inst.src[2].index + i], 4);
+        }
+    }
+}
+
+void nothing(Wave&, const Inst&) {}
+
+// Clocks follow the wave's own progress, so that a run repeats exactly: 4 core clocks an instruction; the constant
+// clock ticks at 100 MHz beside a core of 2.1 GHz.
+void memtime(Wave& wave, const Inst& inst) { write_scalar64(wave, inst.dst[0], wave.instructions * 4); }
+void memrealtime(Wave& wave, const Inst& inst) {
+    write_scalar64(wave, inst.dst[0], wave.instructions * 4 / 21);
+}
+
+constexpr OpInfo row(const char* name, uint16_t opcode, Type dst, Type base, Type data, Handler run) {
+    return OpInfo{name,
+                  Encoding::kSmem,
+                  opcode,
+                  kAllTargets,
+                  Category::kSmem,
+                  {dst, Type::kNone},
+                  {base, base == Type::kNone ? Type::kNone : Type::kB32, data, Type::kNone},
+                  kNoFlags,
+                  run};
+}
+constexpr OpInfo load_row(const char* name, uint16_t opcode, Type type, Type base, Handler run) {
+    return row(name, opcode, type, base, Type::kNone, run);
+}
+constexpr OpInfo store_row(const char* name, uint16_t opcode, Type type, Type base, Handler run) {
+    return row(name, opcode, Type::kNone, base, type, run);
+}
+constexpr OpInfo plain_row(const char* name, uint16_t opcode, Type dst, Handler run) {
+    return row(name, opcode, dst, Type::kNone, Type::kNone, run);
+}
+
+const OpInfo kRows[] = {
+    load_row("s_load_dword", 0, Type::kB32, Type::kB64, load<1>),
+    load_row("s_load_dwordx2", 1, Type::kB64, Type::kB64, load<2>),
+    load_row("s_load_dwordx4", 2, Type::kB128, Type::kB64, load<4>),
+    load_row("s_load_dwordx8", 3, Type::kB256, Type::kB64, load<8>),
+    load_row("s_load_dwordx16", 4, Type::kB512, Type::kB64, load<16>),
+    load_row("s_buffer_load_dword", 8, Type::kB32, Type::kB128, buffer_load<1>),
+    load_row("s_buffer_load_dwordx2", 9, Type::kB64, Type::kB128, buffer_load<2>),
+    load_row("s_buffer_load_dwordx4", 10, Type::kB128, Type::kB128, buffer_load<4>),
+    load_row("s_buffer_load_dwordx8", 11, Type::kB256, Type::kB128, buffer_load<8>),
+    load_row("s_buffer_load_dwordx16", 12, Type::kB512, Type::kB128, buffer_load<16>),
+    store_row("s_store_dword", 16, Type::kB32, Type::kB64, store<1>),
+    store_row("s_store_dwordx2", 17, Type::kB64, Type::kB64, store<2>),
+    store_row("s_store_dwordx4", 18, Type::kB128, Type::kB64, store<4>),
+    store_row("s_buffer_store_dword", 24, Type::kB32, Type::kB128, buffer_store<1>),
+    store_row("s_buffer_store_dwordx2", 25, Type::kB64, Type::kB128, buffer_store<2>),
+    store_row("s_buffer_store_dwordx4", 26, Type::kB128, Type::kB128, buffer_store<4>),
+    plain_row("s_dcache_inv", 32, Type::kNone, nothing),
+    plain_row("s_dcache_wb", 33, Type::kNone, nothing),
+    plain_row("s_dcache_inv_vol", 34, Type::kNone, nothing),
+    plain_row("s_dcache_wb_vol", 35, Type::kNone, nothing),
+    plain_row("s_memtime", 36, Type::kB64, memtime),
+    plain_row("s_memrealtime", 37, Type::kB64, memrealtime),
+};
+
+}  // namespace
+
+std::span<const OpInfo> smem_ops() { return kRows; }
 
 }  // namespace asmevo::emulator
