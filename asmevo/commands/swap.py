@@ -1,11 +1,111 @@
-"""The swap command."""
+"""The swap command: run a program with optimized code objects in place of the original ones."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 __all__ = ["register"]
 
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Swap folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
-def register(app: typer.Typer) -> None:
+app = typer.Typer(no_args_is_help=True, help="Swap optimized code objects into a program")
+
+
+def register(parent: typer.Typer) -> None:
     """Add the command to the command line."""
+    parent.add_typer(app, name="swap")
+
+
+@app.command("pack")
+def pack(
+    run_folders: Annotated[
+        list[Path], typer.Argument(metavar="RUNDIR…", help="Folders of asmevo optimize.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Swap folder to write.")],
+    force: Annotated[
+        bool, typer.Option("-f", "--force", help="Replace the manifest of an existing swap folder.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a swap folder out of optimizer runs
+
+    A run without an improvement is refused.
+
+    asmevo swap pack runs/softmax -o swap
+
+    asmevo swap pack runs/* -o swap --force
+    """
+    from asmevo.errors import UsageError
+    from asmevo.shim.pack import pack as pack_runs
+    from asmevo.shim.swap_manifest import MANIFEST_NAME
+
+    if (output / MANIFEST_NAME).exists() and not force:
+        raise UsageError(f"{output} is a swap folder already", hint="--force replaces it")
+    entries = pack_runs(run_folders, output)
+    if as_json:
+        _print_json({"folder": str(output), "entries": [_to_json(entry) for entry in entries]})
+        return
+    for entry in entries:
+        typer.echo(f"{entry.k0_sha256[:16]} -> {entry.file_name} ({entry.arch})")
+    typer.echo(f"Wrote {output / MANIFEST_NAME}")
+
+
+@app.command("run", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    folder: Folder,
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="Program to run.")],
+    log: Annotated[
+        Path | None, typer.Option(help="Append the swap log to this file, not DIR/log/PID.log.")
+    ] = None,
+) -> None:
+    """Run a program that loads the optimized objects of a swap folder
+
+    A code object that is missing, damaged or refused by the runtime is not swapped: the program
+    gets its own, and the log says why.
+
+    asmevo swap run swap -- python server.py
+
+    asmevo swap run swap --log swap.log -- python server.py
+    """
+    from asmevo.shim.launch import exec_with_shim
+
+    exec_with_shim(folder, command, log=log)
+
+
+@app.command("status")
+def status(folder: Folder, as_json: AsJson = False) -> None:
+    """Print what the programs that ran with a swap folder swapped
+
+    asmevo swap status swap
+
+    asmevo swap status swap --json
+    """
+    from asmevo.shim.swap_log import EventKind, read_logs
+
+    events = read_logs(sorted((folder / "log").glob("*.log")))
+    if as_json:
+        _print_json({"events": [_to_json(event) for event in events]})
+        return
+    if not events:
+        typer.echo(f"No program ran with {folder} yet")
+    for event in events:
+        name = f" {event.k0_sha256[:16]}" if event.k0_sha256 else ""
+        arrow = " ->" if event.kind is EventKind.SWAPPED else ":"
+        detail = "".join(c for c in event.detail if c.isprintable())
+        typer.echo(f"{event.time_utc} {event.pid} {event.kind}{name}{arrow} {detail}")
+
+
+def _to_json(record: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(record)
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    import json
+
+    typer.echo(json.dumps(data, indent=1))

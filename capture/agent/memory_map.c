@@ -2,7 +2,6 @@
 #include "memory_map.h"
 
 #include <fcntl.h>
-#include <stddef.h>
 #include <unistd.h>
 
 // Reads the list in pieces; a line's path may be cut, its beginning never is.
@@ -69,4 +68,23 @@ bool mapping_find(uintptr_t address, struct mapping* mapping) {
     }
     close(reader.fd);
     return found;
+}
+
+bool mapping_covers(uintptr_t address, size_t size) {
+    struct line_reader reader = {.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+    if (reader.fd < 0) {
+        return false;
+    }
+    struct mapping mapping;
+    uintptr_t at = address;  // everything in [address, at) is covered
+    while (at - address < size && read_line(&reader, &mapping) && mapping.start <= at) {
+        if (at < mapping.end) {
+            if (!mapping.is_readable) {
+                break;
+            }
+            at = mapping.end;
+        }
+    }
+    close(reader.fd);
+    return at - address >= size;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct mapping {
@@ -11,3 +12,6 @@ struct mapping {
 
 // Finds the mapping that holds `address`. No allocation, no lock; takes as long as the list is.
 bool mapping_find(uintptr_t address, struct mapping* mapping);
+
+// Whether all of [address, address + size) is mapped and readable.
+bool mapping_covers(uintptr_t address, size_t size);
