@@ -9,10 +9,10 @@ from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program
 from asmevo.codeobject.analysis.hazard_rules import SUPPORTED_ARCHS, Traits, find_requirements
 from asmevo.codeobject.instruction import Instruction
 
-__all__ = ["Hazard", "count_wait_states", "find_hazards"]
+__all__ = ["Distances", "Hazard", "analyse_distances", "count_wait_states", "find_hazards"]
 
-_Distances = dict[int, int]
-"""Wait states since each recent producer, the least over all paths."""
+Distances = dict[int, int]
+"""Wait states since the producer at each position, the least over all paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def find_hazards(program: Program, arch: str) -> tuple[Hazard, ...]:
     if arch not in SUPPORTED_ARCHS:
         raise AnalysisRefusal(f"no hazard rules are known for {arch}")
     traits = tuple(Traits(effect=effect) for effect in program.effects)
-    before = _analyse_distances(program, traits)
+    before = _analyse(program, traits)
     found: dict[tuple[int, int, str], Hazard] = {}
     for block in program.order:
         for position, distances in _walk(program, traits, block, before[block]):
@@ -58,8 +58,13 @@ def find_hazards(program: Program, arch: str) -> tuple[Hazard, ...]:
     return tuple(found.values())
 
 
-def _analyse_distances(program: Program, traits: tuple[Traits, ...]) -> dict[int, _Distances]:
-    before: dict[int, _Distances] = {index: {} for index in program.order}
+def analyse_distances(program: Program) -> dict[int, Distances]:
+    """Recent producers in front of each reachable block, loop back-edges included."""
+    return _analyse(program, tuple(Traits(effect=effect) for effect in program.effects))
+
+
+def _analyse(program: Program, traits: tuple[Traits, ...]) -> dict[int, Distances]:
+    before: dict[int, Distances] = {index: {} for index in program.order}
     pending = list(program.order)
     while pending:
         index = pending.pop(0)
@@ -81,16 +86,16 @@ def _positions(program: Program, block: int) -> range:
 
 
 def _walk(
-    program: Program, traits: tuple[Traits, ...], block: int, distances: _Distances
-) -> Iterator[tuple[int, _Distances]]:
+    program: Program, traits: tuple[Traits, ...], block: int, distances: Distances
+) -> Iterator[tuple[int, Distances]]:
     for position in _positions(program, block):
         yield position, distances
         distances = _advance(program, traits, position, distances)
 
 
 def _advance(
-    program: Program, traits: tuple[Traits, ...], position: int, distances: _Distances
-) -> _Distances:
+    program: Program, traits: tuple[Traits, ...], position: int, distances: Distances
+) -> Distances:
     states = count_wait_states(program.instructions[position])
     after = {
         producer: distance + states
@@ -106,7 +111,7 @@ def _check(
     program: Program,
     traits: tuple[Traits, ...],
     position: int,
-    distances: _Distances,
+    distances: Distances,
     arch: str,
 ) -> Iterator[Hazard]:
     for producer, distance in distances.items():

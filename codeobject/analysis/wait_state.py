@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program
 from asmevo.codeobject.analysis.effect import Effect, Space, Unit
-from asmevo.codeobject.analysis.register import EXEC, M0, RegisterSet, format_registers
+from asmevo.codeobject.analysis.register import RegisterSet, format_registers
 from asmevo.codeobject.instruction import Instruction
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "find_wait_violations",
     "format_wait",
     "parse_wait",
+    "step_wait_state",
 ]
 
 
@@ -134,6 +135,15 @@ class WaitState:
                 position: base for position, base in held.items() if younger[position] < count
             }
 
+    def is_ordered_overwrite(self, first: Effect, second: Effect) -> bool:
+        """True when `second` loads what `first` fills, behind it in the same in-order queue."""
+        if second.reads & first.loaded or _is_unordered(second):
+            return False
+        if (first.counts_vm, first.counts_lgkm) != (second.counts_vm, second.counts_lgkm):
+            return False
+        counters = ((Counter.VM, first.counts_vm), (Counter.LGKM, first.counts_lgkm))
+        return not any(counts and self.out_of_order[counter] for counter, counts in counters)
+
     def join(self, other: WaitState) -> bool:
         """Take in what may be outstanding on another path; true when that added anything."""
         changed = False
@@ -166,7 +176,7 @@ class Waits:
         bounds = self.program.blocks[block]
         for position in range(bounds.start, bounds.end):
             yield position, state
-            _step(self.program, state, position)
+            step_wait_state(self.program, state, position)
 
     def before(self, position: int) -> WaitState:
         """State in front of one instruction."""
@@ -189,14 +199,15 @@ def analyse_waits(program: Program) -> Waits:
         state = states[index].copy()
         block = program.blocks[index]
         for position in range(block.start, block.end):
-            _step(program, state, position)
+            step_wait_state(program, state, position)
         for successor in block.successors:
             if states[successor].join(state) and successor not in pending:
                 pending.append(successor)
     return Waits(program=program, block_states=states)
 
 
-def _step(program: Program, state: WaitState, position: int) -> None:
+def step_wait_state(program: Program, state: WaitState, position: int) -> None:
+    """Change the state as executing the instruction does."""
     effect = program.effects[position]
     if effect.base == "s_waitcnt":
         for counter, count in parse_wait(program.instructions[position]).items():
@@ -217,12 +228,12 @@ def find_wait_violations(waits: Waits) -> tuple[WaitViolation, ...]:
     for block in program.order:
         for position, state in waits.walk(block):
             effect = program.effects[position]
-            touched = (effect.reads | effect.writes) & ~(EXEC | M0)
+            touched = effect.reads | effect.writes
             if not touched:
                 continue
             for producer in state.outstanding():
                 shared = program.effects[producer].loaded & touched
-                if shared and not _is_ordered_overwrite(state, program, producer, position):
+                if shared and not state.is_ordered_overwrite(program.effects[producer], effect):
                     found.append(
                         WaitViolation(
                             consumer=program.instructions[position].id,
@@ -231,20 +242,6 @@ def find_wait_violations(waits: Waits) -> tuple[WaitViolation, ...]:
                         )
                     )
     return tuple(found)
-
-
-def _is_ordered_overwrite(state: WaitState, program: Program, producer: int, consumer: int) -> bool:
-    """True when a later load of the same in-order queue overwrites what an earlier one fills."""
-    first, second = program.effects[producer], program.effects[consumer]
-    if second.reads & first.loaded:
-        return False
-    for counter in Counter:
-        counts = "counts_vm" if counter is Counter.VM else "counts_lgkm"
-        if getattr(first, counts) != getattr(second, counts):
-            return False
-        if getattr(first, counts) and (state.out_of_order[counter] or _is_unordered(second)):
-            return False
-    return True
 
 
 def _is_unordered(effect: Effect) -> bool:

@@ -1,0 +1,1 @@
+"""Judges candidates: assemble, static, equivalent, faster."""

@@ -1,0 +1,197 @@
+"""The static gate: a candidate must give every read the value that the parent gives it.
+
+It knows nothing of mutators. It compares block by block: same instructions save removed ones that
+are proved to be without effect, same definition for every read, same order of memory and
+synchronisation; then it re-derives waits and hazards over the whole candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
+from asmevo.codeobject.analysis.dependence import BlockItem, must_keep_order, reads_of
+from asmevo.codeobject.analysis.identity import is_identity
+from asmevo.codeobject.analysis.register import format_registers, iterate_registers
+from asmevo.codeobject.code_object import CodeObject
+from asmevo.optimizer.kernel_view import FILLERS, KernelView
+
+__all__ = [
+    "find_hazard_faults",
+    "find_interface_changes",
+    "find_static_faults",
+    "find_wait_faults",
+]
+
+_Definitions = dict[tuple[int, int], int]
+_AT_ENTRY = -1
+
+
+def find_interface_changes(k0: CodeObject, candidate: CodeObject) -> Iterator[str]:
+    """Whatever a launch sees of the object must be as it was: only code may differ."""
+    if candidate.target_id != k0.target_id or candidate.version != k0.version:
+        yield "the target or the code object version changed"
+    if candidate.metadata != k0.metadata:
+        yield "the metadata changed"
+    before = {kernel.name: kernel for kernel in k0.kernels}
+    after = {kernel.name: kernel for kernel in candidate.kernels}
+    if before.keys() != after.keys():
+        yield "the kernels changed"
+        return
+    for name, kernel in before.items():
+        if _without_entry(kernel.descriptor) != _without_entry(after[name].descriptor):
+            yield f"the descriptor of {name} changed"
+
+
+def _without_entry(descriptor: bytes) -> bytes:
+    """A descriptor without the entry's distance (bytes 16 to 23), which moves with the code."""
+    return descriptor[:16] + descriptor[24:]
+
+
+def find_static_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]:
+    """Reasons why the candidate may not do what the parent does; none when it is proved to."""
+    try:
+        yield from _compare_structure(parent, candidate)
+        yield from find_wait_faults(parent, candidate)
+        yield from find_hazard_faults(parent, candidate)
+    except AnalysisRefusal as refusal:
+        yield f"not provable: {refusal}"
+
+
+def _compare_structure(parent: KernelView, candidate: KernelView) -> Iterator[str]:
+    before, after = parent.program, candidate.program
+    shape = [(block.successors, block.predecessors) for block in before.blocks]
+    if shape != [(block.successors, block.predecessors) for block in after.blocks]:
+        yield "control flow changed"
+        return
+    if before.entries != after.entries:
+        yield "an entry moved"
+        return
+    known = before.position_of
+    for block in range(len(before.blocks)):
+        bounds = after.blocks[block]
+        for at in range(bounds.start, bounds.end):
+            instruction = after.instructions[at]
+            if instruction.id not in known:
+                if instruction.mnemonic not in FILLERS:
+                    yield f"{instruction.text!r} is new and not a wait or nop"
+                continue
+            original = before.instructions[known[instruction.id]]
+            is_same = original.mnemonic == instruction.mnemonic and (
+                original.target is not None or original.operands == instruction.operands
+            )
+            if not is_same:
+                yield f"instruction {instruction.id} changed"
+        yield from _compare_block(parent, candidate, block)
+
+
+def _compare_block(parent: KernelView, candidate: KernelView, block: int) -> Iterator[str]:
+    before, after = parent.block_items(block), candidate.block_items(block)
+    kept = {item.id for item in after}
+    removed = {item.id for item in before} - kept
+    added = kept - {item.id for item in before}
+    if added:
+        yield f"instruction {min(added)} came from another block"
+        return
+    if block not in parent.program.reachable:
+        if before != after:
+            yield "unreachable code changed"
+        return
+    useless = {item.id for item in before if item.id in removed}
+    transparent = {one for one in useless if is_identity(parent.program, _position(parent, one))}
+    for one in sorted(useless - transparent):
+        effect = parent.program.effects[_position(parent, one)]
+        live = parent.liveness.after[_position(parent, one)]
+        if not effect.is_removable or effect.writes & live:
+            yield f"instruction {one} was removed though its result may be read"
+    yield from _compare_definitions(before, after, transparent, removed, parent.live_out(block))
+    yield from _compare_memory_order(before, after)
+
+
+def _position(view: KernelView, instruction_id: int) -> int:
+    return view.program.position_of[instruction_id]
+
+
+def _compare_definitions(
+    before: Sequence[BlockItem],
+    after: Sequence[BlockItem],
+    transparent: set[int],
+    removed: set[int],
+    live_out: int,
+) -> Iterator[str]:
+    expected, last_expected = _trace_definitions(before, skip=transparent)
+    actual, last_actual = _trace_definitions(after, skip=set())
+    for (reader, register), definition in actual.items():
+        if expected.get((reader, register)) != definition:
+            name = format_registers(1 << register)
+            yield f"instruction {reader} would read another value of {name}"
+            return
+    expected = {key: value for key, value in expected.items() if key[0] not in removed}
+    if expected.keys() != actual.keys():
+        yield "an instruction would read other registers"
+    for register in iterate_registers(live_out):
+        if last_expected.get(register, _AT_ENTRY) != last_actual.get(register, _AT_ENTRY):
+            yield f"{format_registers(1 << register)} would leave its block with another value"
+            return
+
+
+def _trace_definitions(
+    items: Iterable[BlockItem], *, skip: set[int]
+) -> tuple[_Definitions, dict[int, int]]:
+    """The definition that each read gets, and the last definition of each register."""
+    reads: _Definitions = {}
+    last: dict[int, int] = {}
+    for item in items:
+        if item.id in skip:
+            continue
+        for register in iterate_registers(reads_of(item)):
+            reads[item.id, register] = last.get(register, _AT_ENTRY)
+        for register in iterate_registers(item.effect.writes):
+            last[register] = item.id
+    return reads, last
+
+
+def _compare_memory_order(before: Sequence[BlockItem], after: Sequence[BlockItem]) -> Iterator[str]:
+    place = {item.id: at for at, item in enumerate(after)}
+    ordered = [
+        item
+        for item in before
+        if item.id in place
+        and (item.effect.memory is not None or item.effect.is_pinned or item.effect.is_terminator)
+    ]
+    for at, item in enumerate(ordered):
+        for earlier in ordered[:at]:
+            out_of_order = place[earlier.id] > place[item.id]
+            if out_of_order and must_keep_order(earlier.effect, item.effect):
+                yield f"instructions {earlier.id} and {item.id} would change places"
+                return
+    if after and before[-1].effect.is_terminator and after[-1].id != before[-1].id:
+        yield "something follows the branch of its block"
+
+
+def find_wait_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]:
+    """Registers used while they may load, barriers passed with more outstanding than before."""
+    allowed = {(one.producer, one.consumer) for one in parent.wait_violations}
+    for violation in candidate.wait_violations:
+        if (violation.producer, violation.consumer) not in allowed:
+            yield str(violation)
+            return
+    before = parent.outstanding_at_sync
+    for instruction, outstanding in candidate.outstanding_at_sync.items():
+        more = outstanding - before.get(instruction, frozenset())
+        if more:
+            yield (
+                f"instruction {instruction} synchronises while instruction {min(more)} "
+                "is still outstanding"
+            )
+            return
+
+
+def find_hazard_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]:
+    """Pairs of instructions that stand closer than a hazard allows and than they did."""
+    allowed = {(one.producer, one.consumer, one.rule): one.actual for one in parent.hazards}
+    for hazard in candidate.hazards:
+        known = allowed.get((hazard.producer, hazard.consumer, hazard.rule))
+        if known is None or hazard.actual < known:
+            yield str(hazard)
+            return

@@ -1,0 +1,131 @@
+"""One kernel of a listing with its analyses, each worked out when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from asmevo.codeobject.analysis.control_flow import Program, read_program
+from asmevo.codeobject.analysis.dependence import BlockItem
+from asmevo.codeobject.analysis.exec_state import ExecState, analyse_exec_state
+from asmevo.codeobject.analysis.hazard import (
+    Distances,
+    Hazard,
+    analyse_distances,
+    find_hazards,
+)
+from asmevo.codeobject.analysis.liveness import Liveness, analyse_liveness
+from asmevo.codeobject.analysis.wait_state import (
+    Waits,
+    WaitViolation,
+    analyse_waits,
+    find_wait_violations,
+)
+from asmevo.codeobject.listing import Listing
+
+__all__ = ["FILLERS", "KernelView", "view_kernel"]
+
+FILLERS = ("s_waitcnt", "s_nop")
+"""Instructions that only make others wait: they are re-derived when the order changes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelView:
+    """What mutators and the static gate look at. Analyses refuse with `AnalysisRefusal`."""
+
+    listing: Listing
+    kernel: str
+    arch: str
+    program: Program
+
+    @cached_property
+    def exec_state(self) -> ExecState:
+        """Where EXEC is the entry mask."""
+        return analyse_exec_state(self.program)
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        """Registers read later."""
+        return analyse_liveness(self.program, self.exec_state)
+
+    @cached_property
+    def waits(self) -> Waits:
+        """Outstanding memory operations."""
+        return analyse_waits(self.program)
+
+    @cached_property
+    def wait_violations(self) -> tuple[WaitViolation, ...]:
+        """Uses of registers that may still be loading."""
+        return find_wait_violations(self.waits)
+
+    @cached_property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """Pairs of instructions with too few wait states between them."""
+        return find_hazards(self.program, self.arch)
+
+    @cached_property
+    def distances(self) -> dict[int, Distances]:
+        """Recent hazard producers in front of each block."""
+        return analyse_distances(self.program)
+
+    @cached_property
+    def outstanding_at_sync(self) -> dict[int, frozenset[int]]:
+        """Ids of operations still outstanding at each instruction that synchronises."""
+        program = self.program
+        found = {}
+        for block in program.order:
+            for position, state in self.waits.walk(block):
+                if self.is_synchronising(position):
+                    found[program.instructions[position].id] = frozenset(
+                        program.instructions[at].id for at in state.outstanding()
+                    )
+        return found
+
+    def is_synchronising(self, position: int) -> bool:
+        """True for barriers, messages, cache control, atomics and coherent accesses."""
+        effect = self.program.effects[position]
+        if effect.memory is not None and effect.memory.is_ordered:
+            return True
+        return effect.is_pinned and not effect.is_terminator
+
+    def is_filler(self, position: int) -> bool:
+        """True for s_waitcnt and s_nop."""
+        return self.program.instructions[position].mnemonic in FILLERS
+
+    def is_editable(self, position: int) -> bool:
+        """True unless the listing pins the instruction."""
+        return self.program.instructions[position].id not in self.listing.pinned
+
+    def block_items(self, block: int) -> tuple[BlockItem, ...]:
+        """The instructions of a block save the fillers, in order."""
+        program, bounds = self.program, self.program.blocks[block]
+        return tuple(
+            BlockItem(
+                id=program.instructions[at].id,
+                effect=program.effects[at],
+                is_entry_mask=self.exec_state.is_entry_mask[at],
+            )
+            for at in range(bounds.start, bounds.end)
+            if not self.is_filler(at)
+        )
+
+    def live_out(self, block: int) -> int:
+        """Registers read after the block."""
+        return self.liveness.after[self.program.blocks[block].end - 1]
+
+
+def view_kernel(listing: Listing, kernel: str) -> KernelView:
+    """The view of one kernel.
+
+    Raises:
+        AnalysisRefusal: the kernel has something that the analyses do not understand.
+    """
+    entry = next(one for one in listing.kernels if one.name == kernel)
+    return KernelView(
+        listing=listing,
+        kernel=kernel,
+        arch=listing.source.target,
+        program=read_program(
+            listing.kernel_instructions(kernel), sorted({entry.first_id, entry.body_id})
+        ),
+    )

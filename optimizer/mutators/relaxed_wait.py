@@ -1,0 +1,82 @@
+"""W2: relax a wait's count to what its consumers require."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from asmevo.codeobject.analysis.wait_state import Counter, format_wait, parse_wait
+from asmevo.optimizer.gate.static import find_wait_faults
+from asmevo.optimizer.kernel_view import KernelView, view_kernel
+from asmevo.optimizer.proposal import Delete, Edit, Proposal, Replace, apply_edits
+
+__all__ = ["RelaxedWait"]
+
+
+class RelaxedWait:
+    """Raises each count as far as no register is used and no barrier is passed too early.
+
+    Each wait is tried on top of the relaxations found before it, so that all hold together.
+    """
+
+    id = "W2"
+    title = "relax wait counts"
+    is_combinable = True
+
+    def propose(self, view: KernelView) -> Iterator[Proposal]:
+        """One proposal for each wait that asks for more than is needed."""
+        relaxed = view
+        for block in view.program.order:
+            bounds = view.program.blocks[block]
+            for position in range(bounds.start, bounds.end):
+                instruction = view.program.instructions[position]
+                if instruction.mnemonic != "s_waitcnt" or not view.is_editable(position):
+                    continue
+                counts = parse_wait(instruction)
+                found = _relax(view, relaxed, instruction.id, counts)
+                if found == counts:
+                    continue
+                edit = _edit_wait(instruction.id, found)
+                relaxed = view_kernel(apply_edits(relaxed.listing, (edit,)), view.kernel)
+                yield Proposal(
+                    mutator=self.id,
+                    sites=(instruction.id,),
+                    edits=(edit,),
+                    hypothesis=f"{format_wait(found) if found else 'no wait'} is enough for "
+                    f"{instruction.operands}: younger operations stay in flight",
+                )
+
+
+def _edit_wait(identifier: int, counts: Mapping[Counter, int]) -> Edit:
+    if not counts:
+        return Delete(ids=(identifier,))
+    return Replace(id=identifier, texts=(format_wait(counts),))
+
+
+def _relax(
+    original: KernelView, view: KernelView, identifier: int, counts: Mapping[Counter, int]
+) -> dict[Counter, int]:
+    """The largest counts that are still safe; a counter that need not be waited for is left out."""
+    found = dict(counts)
+    outstanding = view.waits.before(view.program.position_of[identifier]).most_outstanding
+    for counter in counts:
+        low, high = counts[counter], outstanding[counter]
+        while low < high:
+            # A step of one first: nearly all waits of compilers are exact.
+            middle = low + 1 if low == counts[counter] else (low + high + 1) // 2
+            if _is_safe(original, view, identifier, {**found, counter: middle}):
+                low = middle
+            else:
+                high = middle - 1
+        if low == counts[counter]:
+            continue
+        found[counter] = low
+        if low >= outstanding[counter]:
+            del found[counter]
+    return found
+
+
+def _is_safe(
+    original: KernelView, view: KernelView, identifier: int, counts: Mapping[Counter, int]
+) -> bool:
+    listing = apply_edits(view.listing, (_edit_wait(identifier, counts),))
+    return not any(find_wait_faults(original, view_kernel(listing, view.kernel)))
