@@ -1,0 +1,194 @@
+#include "hip/launch.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "hip/api.h"
+#include "hip/device.h"
+#include "hip/log.h"
+#include "hip/report.h"
+#include "memory/address_space.h"
+#include "memory/arena.h"
+
+namespace asmevo::emulator::hip {
+namespace {
+
+/// hsa_kernel_dispatch_packet_t.
+struct DispatchPacket {
+    uint16_t header, setup;
+    uint16_t workgroup_size_x, workgroup_size_y, workgroup_size_z, reserved0;
+    uint32_t grid_size_x, grid_size_y, grid_size_z;
+    uint32_t private_segment_size, group_segment_size;
+    uint64_t kernel_object, kernarg_address, reserved2, completion_signal;
+};
+static_assert(sizeof(DispatchPacket) == 64);
+
+/// Memory that the runtime hands to a kernel beside its arguments. Used by one launch at a time.
+struct LaunchMemory {
+    static constexpr uint64_t kQueueSize = 256;         // amd_queue_t, zeroed
+    static constexpr uint64_t kKernargSpace = 1 << 17;  // more than a kernarg segment may take
+
+    uint64_t queue = 0, packet = 0, kernarg = 0;
+
+    /// False when there is no memory.
+    bool prepare() {
+        if (kernarg != 0) {
+            return true;
+        }
+        queue = Arena::get().map(Area::kRuntime, kQueueSize);
+        packet = Arena::get().map(Area::kRuntime, sizeof(DispatchPacket));
+        kernarg = Arena::get().map(Area::kRuntime, kKernargSpace);
+        if (queue == 0 || packet == 0 || kernarg == 0) {
+            return kernarg = 0, false;
+        }
+        AddressSpace::get().add({queue, kQueueSize, MemoryKind::kKernarg, false});
+        AddressSpace::get().add({packet, sizeof(DispatchPacket), MemoryKind::kKernarg, false});
+        return true;
+    }
+};
+
+std::mutex g_mutex;
+LaunchMemory g_memory;
+thread_local std::string t_report = "{}";
+
+/// The kernarg segment is visible to the device for one launch, with its exact size. Compilers widen scalar loads to
+/// the segment's alignment of 16 bytes, so the bound is rounded up to that.
+class VisibleKernarg {
+  public:
+    VisibleKernarg(uint64_t address, uint64_t size) : address_(size == 0 ? 0 : address) {
+        if (address_ != 0) {
+            AddressSpace::get().add({address, round_up(size, 16), MemoryKind::kKernarg, true});
+        }
+    }
+    ~VisibleKernarg() {
+        if (address_ != 0) {
+            AddressSpace::get().remove(address_);
+        }
+    }
+    VisibleKernarg(const VisibleKernarg&) = delete;
+    VisibleKernarg& operator=(const VisibleKernarg&) = delete;
+
+  private:
+    uint64_t address_;
+};
+
+bool has_zero(const Dim& dim) { return dim.x == 0 || dim.y == 0 || dim.z == 0; }
+
+/// HIP limits the work-items of a grid's dimension to 32 bits.
+bool fits(uint32_t groups, uint32_t size) { return static_cast<uint64_t>(groups) * size <= UINT32_MAX; }
+
+Error refuse(const Launch& launch, Error error, const char* why) {
+    log_error("launch of %s refused: %s", launch.function->metadata.name.c_str(), why);
+    return error;
+}
+
+Error check(const Launch& launch) {
+    const Function& function = *launch.function;
+    const Dim& block = launch.block;
+    if (has_zero(launch.grid) || has_zero(block)) {
+        return refuse(launch, kInvalidConfiguration, "a dimension of the grid or the block is zero");
+    }
+    const bool in_range = block.x <= 1024 && block.y <= 1024 && block.z <= 1024;
+    const uint64_t threads = static_cast<uint64_t>(block.x) * block.y * block.z;
+    if (!in_range || threads > 1024) {
+        return refuse(launch, kInvalidConfiguration, "the block has more than 1024 work-items");
+    }
+    if (threads > function.metadata.max_flat_workgroup_size) {
+        return refuse(launch, kInvalidConfiguration, "the block is larger than the kernel's max_flat_workgroup_size");
+    }
+    const auto& required = function.metadata.required_workgroup_size;
+    if (required[0] != 0 && (required[0] != block.x || required[1] != block.y || required[2] != block.z)) {
+        return refuse(launch, kInvalidConfiguration, "the block is not of the kernel's reqd_workgroup_size");
+    }
+    if (!fits(launch.grid.x, block.x) || !fits(launch.grid.y, block.y) || !fits(launch.grid.z, block.z)) {
+        return refuse(launch, kInvalidConfiguration, "the grid has more than 2^32 - 1 work-items in a dimension");
+    }
+    const uint64_t lds = chip().lds_bytes;
+    if (launch.dynamic_lds > lds || function.image.group_segment_size > lds - launch.dynamic_lds) {
+        return refuse(launch, kLaunchOutOfResources, "the block needs more LDS than a compute unit has");
+    }
+    if (launch.is_cooperative) {
+        const uint64_t groups = static_cast<uint64_t>(launch.grid.x) * launch.grid.y;
+        const uint64_t capacity = static_cast<uint64_t>(chip().compute_units) *
+                                  max_active_blocks(function, static_cast<uint32_t>(threads), launch.dynamic_lds);
+        if (groups > capacity || groups * launch.grid.z > capacity) {
+            return refuse(launch, kCooperativeLaunchTooLarge, "not all workgroups fit on the device at once");
+        }
+    }
+    return kSuccess;
+}
+
+void write_packet(uint64_t address, const Launch& launch, const LaunchShape& shape, uint64_t kernarg) {
+    DispatchPacket packet{};
+    packet.header = 2 | 1 << 8 | 2 << 9 | 2 << 11;  // kernel dispatch; barrier; system-scope acquire and release
+    packet.setup = 3;                               // dimensions
+    packet.workgroup_size_x = static_cast<uint16_t>(shape.block.x);
+    packet.workgroup_size_y = static_cast<uint16_t>(shape.block.y);
+    packet.workgroup_size_z = static_cast<uint16_t>(shape.block.z);
+    packet.grid_size_x = shape.grid.x * shape.block.x;
+    packet.grid_size_y = shape.grid.y * shape.block.y;
+    packet.grid_size_z = shape.grid.z * shape.block.z;
+    packet.private_segment_size = launch.function->image.private_segment_size;
+    packet.group_segment_size = launch.function->image.group_segment_size + shape.dynamic_lds;
+    packet.kernel_object = launch.function->image.descriptor_address;
+    packet.kernarg_address = kernarg;
+    std::memcpy(reinterpret_cast<void*>(address), &packet, sizeof packet);
+}
+
+Error dispatch(const Launch& launch, const LaunchShape& shape) {
+    const Function& function = *launch.function;
+    std::lock_guard lock(g_mutex);
+    if (!g_memory.prepare()) {
+        return kOutOfMemory;
+    }
+    auto* segment = reinterpret_cast<uint8_t*>(g_memory.kernarg);
+    const Error error = build_kernarg(function, shape, launch.params, launch.extra, g_memory.queue, segment);
+    if (error != kSuccess) {
+        return error;
+    }
+    const VisibleKernarg visible(g_memory.kernarg, function.image.kernarg_size);
+    write_packet(g_memory.packet, launch, shape, g_memory.kernarg);
+    DispatchRequest request;
+    request.kernel = &function.image;
+    request.grid = shape.grid;
+    request.block = shape.block;
+    request.dynamic_lds = shape.dynamic_lds;
+    request.kernarg_address = g_memory.kernarg;
+    request.dispatch_packet_address = g_memory.packet;
+    request.is_cooperative = launch.is_cooperative;
+    const DispatchResult result = run_dispatch(request, dispatch_options());
+    t_report = format_report(function, result);
+    if (!result.ok) {
+        log_error("launch of %s failed\n%s", function.metadata.name.c_str(), result.report.c_str());
+        set_sticky_error(kLaunchFailure);
+        return kLaunchFailure;
+    }
+    log_info("launch of %s: grid %u,%u,%u block %u,%u,%u, %" PRIu64 " wave instructions, %" PRIu64
+             " modelled cycles", function.metadata.name.c_str(), shape.grid.x, shape.grid.y, shape.grid.z,
+             shape.block.x, shape.block.y, shape.block.z, result.wave_instructions, result.modelled_cycles);
+    return kSuccess;
+}
+
+}  // namespace
+
+Error run_launch(const Launch& launch) {
+    const auto keep_alive = find_function(launch.function);
+    if (!keep_alive || !is_stream(launch.stream)) {
+        return kInvalidHandle;
+    }
+    if (Error error = check(launch); error != kSuccess) {
+        return error;
+    }
+    LaunchShape shape;
+    shape.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+    shape.block = {launch.block.x, launch.block.y, launch.block.z};
+    shape.dynamic_lds = static_cast<uint32_t>(launch.dynamic_lds);
+    return dispatch(launch, shape);
+}
+
+const std::string& last_report() { return t_report; }
+
+}  // namespace asmevo::emulator::hip

@@ -1,0 +1,63 @@
+// Exports beyond HIP: what the replay worker asks. docs/internals.md describes them.
+#include "hip/report.h"
+
+#include <cstdio>
+
+#include "hip/device.h"
+#include "hip/launch.h"
+
+namespace asmevo::emulator::hip {
+namespace {
+
+/// A JSON string; bytes that are not printable ASCII become \u escapes, so that the result is valid whatever a code
+/// object calls its kernels.
+std::string quote(const std::string& text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (c == '\n') {
+            out += "\\n";
+        } else if (byte < 0x20 || byte >= 0x7f) {
+            char escape[8];
+            std::snprintf(escape, sizeof escape, "\\u%04x", byte);
+            out += escape;
+        } else {
+            out += c;
+        }
+    }
+    return out + '"';
+}
+
+}  // namespace
+
+std::string format_report(const Function& function, const DispatchResult& result) {
+    std::string out = "{\"kernel\": " + quote(function.metadata.name);
+    out += std::string(", \"ok\": ") + (result.ok ? "true" : "false");
+    out += ", \"report\": " + quote(result.report);
+    out += ", \"waves\": " + std::to_string(result.waves);
+    out += ", \"wave_instructions\": " + std::to_string(result.wave_instructions);
+    out += ", \"modelled_cycles\": " + std::to_string(result.modelled_cycles);
+    out += ", \"profile\": [";
+    const char* separator = "";
+    for (const PcProfile& entry : result.profile) {
+        out += separator;
+        out += '[' + std::to_string(entry.offset) + ", " + std::to_string(entry.executions) + ", " +
+               std::to_string(entry.modelled_stall_cycles) + ']';
+        separator = ", ";
+    }
+    return out + "]}";
+}
+
+}  // namespace asmevo::emulator::hip
+
+extern "C" __attribute__((visibility("default"))) const char* asmevo_emulator_last_report(void) {
+    return asmevo::emulator::hip::last_report().c_str();
+}
+
+extern "C" __attribute__((visibility("default"))) int asmevo_emulator_set_option(const char* name, const char* value) {
+    using namespace asmevo::emulator::hip;
+    return name && value && set_dispatch_option(name, value) ? kSuccess : kInvalidValue;
+}
