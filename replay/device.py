@@ -161,7 +161,9 @@ class Device:
 def _hide_other_runtimes(environment: dict[str, str], folder: Path) -> None:
     """Where a ROCm is installed, hip-python would take its runtime: name our folder as ROCm's."""
     roots = [environment.pop(name, "") for name in _ROCM_VARIABLES]
-    if any(Path(root, "lib", _LIBRARY_NAME).exists() for root in (*filter(None, roots), _ROCM_DEFAULT)):
+    if any(
+        Path(root, "lib", _LIBRARY_NAME).exists() for root in (*filter(None, roots), _ROCM_DEFAULT)
+    ):
         environment["ROCM_PATH"] = str(folder)
 
 
