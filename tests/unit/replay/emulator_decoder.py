@@ -9,13 +9,47 @@ from functools import lru_cache
 
 from asmevo.native import emulator_library
 
-ENCODINGS = (
-    "sop2 sopk sop1 sopc sopp smem vop1 vop2 vopc vop3 vop3p ds mubuf mtbuf flat global scratch"
-).split()
-TYPES = (
-    "none b32 f32 i16 f16 pk_f16 pk_i16 bf16 pk_bf16 b64 f64 pk_f32 b96 b128 b160 b192 b256 b512 "
-    "b1024 mask"
-).split()
+ENCODINGS = [
+    "sop2",
+    "sopk",
+    "sop1",
+    "sopc",
+    "sopp",
+    "smem",
+    "vop1",
+    "vop2",
+    "vopc",
+    "vop3",
+    "vop3p",
+    "ds",
+    "mubuf",
+    "mtbuf",
+    "flat",
+    "global",
+    "scratch",
+]
+TYPES = [
+    "none",
+    "b32",
+    "f32",
+    "i16",
+    "f16",
+    "pk_f16",
+    "pk_i16",
+    "bf16",
+    "pk_bf16",
+    "b64",
+    "f64",
+    "pk_f32",
+    "b96",
+    "b128",
+    "b160",
+    "b192",
+    "b256",
+    "b512",
+    "b1024",
+    "mask",
+]
 TARGETS = ("gfx90a", "gfx942", "gfx950")
 
 DST_SCALAR = 1 << 11
@@ -53,7 +87,7 @@ def _library() -> ctypes.CDLL:
 
 def read_rows() -> list[Row]:
     """Every row of the tables."""
-    rows = []
+    rows: list[Row] = []
     text = ctypes.create_string_buffer(256)
     while _library().asmevo_emulator_op(len(rows), text, len(text)) == 0:
         name, *fields = text.value.decode().split()
