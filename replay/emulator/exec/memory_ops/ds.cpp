@@ -1,7 +1,6 @@
 // DS loads and stores (CDNA3 ISA chapter 11). Atomics stand in ds_atomics.cpp, lane permutes and transposing reads in
 // ds_lanes.cpp.
-#include <vector>
-
+#include "exec/join_rows.h"
 #include "exec/memory_ops/data.h"
 #include "exec/memory_ops/ds_rows.h"
 #include "exec/memory_ops/lds.h"
@@ -167,13 +166,7 @@ constexpr OpInfo kRows[] = {
 }  // namespace
 
 std::span<const OpInfo> ds_ops() {
-    static const std::vector<OpInfo> rows = [] {
-        std::vector<OpInfo> all(std::begin(kRows), std::end(kRows));
-        for (const std::span<const OpInfo> more : {ds_atomic_rows(), ds_lane_rows()}) {
-            all.insert(all.end(), more.begin(), more.end());
-        }
-        return all;
-    }();
+    static const std::vector<OpInfo> rows = join_rows({kRows, ds_atomic_rows(), ds_lane_rows()});
     return rows;
 }
 

@@ -1,7 +1,7 @@
 // FLAT, GLOBAL and SCRATCH loads, stores and LDS-DMA (CDNA3 ISA chapter 10). Atomics stand in flat_atomics.cpp.
 #include <algorithm>
-#include <vector>
 
+#include "exec/join_rows.h"
 #include "exec/memory_ops/flat_address.h"
 #include "exec/memory_ops/flat_rows.h"
 #include "isa/tables.h"
@@ -191,12 +191,7 @@ constexpr OpInfo kRows[] = {
 }  // namespace
 
 std::span<const OpInfo> flat_ops() {
-    static const std::vector<OpInfo> rows = [] {
-        std::vector<OpInfo> all(std::begin(kRows), std::end(kRows));
-        const std::span<const OpInfo> atomics = flat_atomic_rows();
-        all.insert(all.end(), atomics.begin(), atomics.end());
-        return all;
-    }();
+    static const std::vector<OpInfo> rows = join_rows({kRows, flat_atomic_rows()});
     return rows;
 }
 

@@ -1,8 +1,8 @@
 // MUBUF loads, stores, LDS-DMA and cache control (CDNA3 ISA chapter 9). Atomics stand in buffer_atomics.cpp, the
 // formatted operations of MUBUF and MTBUF in buffer_format_ops.cpp.
 #include <algorithm>
-#include <vector>
 
+#include "exec/join_rows.h"
 #include "exec/memory_ops/buffer_address.h"
 #include "exec/memory_ops/buffer_rows.h"
 #include "exec/memory_ops/lds.h"
@@ -172,13 +172,7 @@ constexpr OpInfo kRows[] = {
 }  // namespace
 
 std::span<const OpInfo> mubuf_ops() {
-    static const std::vector<OpInfo> rows = [] {
-        std::vector<OpInfo> all(std::begin(kRows), std::end(kRows));
-        for (const std::span<const OpInfo> more : {buffer_atomic_rows(), buffer_format_rows()}) {
-            all.insert(all.end(), more.begin(), more.end());
-        }
-        return all;
-    }();
+    static const std::vector<OpInfo> rows = join_rows({kRows, buffer_atomic_rows(), buffer_format_rows()});
     return rows;
 }
 
