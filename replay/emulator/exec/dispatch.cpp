@@ -61,13 +61,17 @@ class GridRun {
         bool is_ordered = request_.is_cooperative ||
                           request_.kernel->code->has_global_atomics(context_.entry);
         if (is_ordered) {
-            guarded([&] { run_ordered(); });
+            collecting([this](Collected& collected) { run_ordered(collected); });
         } else {
             run_parallel();
         }
         result.ok = failed_at_ == kNone;
         result.report = report_;
         result.waves = waves_;
+        if (result.ok && context_.options->model_timing) {
+            result.modelled_cycles = modelled_cycles(request_, collected_.timing);
+        }
+        write_profile(result);
         result.wave_instructions = context_.wave_instructions;
     }
 
@@ -88,15 +92,41 @@ class GridRun {
         }
     }
 
+    void write_profile(DispatchResult& result) const {
+        const KernelImage& kernel = *request_.kernel;
+        for (size_t i = 0; i < collected_.counters.size(); ++i) {
+            const PcCounter& counter = collected_.counters[i];
+            uint64_t pc = kernel.code->address() + 4 * i;
+            if (counter.executions > 0) {
+                result.profile.push_back({pc - kernel.entry, counter.executions, counter.stall});
+            }
+        }
+    }
+
+    /// Runs `body` on this thread and adds what it collected to the dispatch's sums.
     template <typename Body>
-    void guarded(Body body) {
+    void collecting(Body body) {
+        Collected mine;
         current_ = 0;
         try {
-            body();
+            if (context_.options->collect_profile) {
+                mine.counters.resize(request_.kernel->code->size() / 4 + 1);
+            }
+            body(mine);
         } catch (const FaultReport& fault) {
             fail(current_, fault.text);
         } catch (const std::exception& error) {
             fail(current_, "kernel " + request_.kernel->name + ": " + error.what());
+        }
+        std::lock_guard lock(mutex_);
+        collected_.timing.add(mine.timing);
+        if (collected_.counters.empty()) {
+            collected_.counters = std::move(mine.counters);
+            return;
+        }
+        for (size_t i = 0; i < mine.counters.size(); ++i) {
+            collected_.counters[i].executions += mine.counters[i].executions;
+            collected_.counters[i].stall += mine.counters[i].stall;
         }
     }
 
@@ -117,7 +147,7 @@ class GridRun {
     }
 
     void work() {
-        guarded([this] {
+        collecting([this](Collected& collected) {
             std::unique_ptr<WorkgroupRun> run;
             while (true) {
                 uint64_t index = next_.fetch_add(1, std::memory_order_relaxed);
@@ -128,7 +158,7 @@ class GridRun {
                 if (run) {
                     run->restart(id_of(index));
                 } else {
-                    run = std::make_unique<WorkgroupRun>(context_, id_of(index));
+                    run = std::make_unique<WorkgroupRun>(context_, id_of(index), collected);
                 }
                 while (!run->step()) {
                 }
@@ -138,7 +168,7 @@ class GridRun {
     }
 
     /// One thread, in order. A workgroup that does not end for long may wait for a later one, so others join it.
-    void run_ordered() {
+    void run_ordered(Collected& collected) {
         struct Active {
             uint64_t index;
             std::unique_ptr<WorkgroupRun> run;
@@ -151,7 +181,7 @@ class GridRun {
             if (spare) {
                 spare->restart(id_of(next));
             } else {
-                spare = std::make_unique<WorkgroupRun>(context_, id_of(next));
+                spare = std::make_unique<WorkgroupRun>(context_, id_of(next), collected);
             }
             active.push_back({next++, std::move(spare)});
         };
@@ -179,6 +209,7 @@ class GridRun {
 
     const DispatchRequest& request_;
     DispatchContext context_;
+    Collected collected_;  // under mutex_
     uint64_t total_ = 0;
     std::atomic<uint64_t> next_{0}, failed_at_{kNone}, waves_{0};
     std::mutex mutex_;

@@ -13,8 +13,11 @@ constexpr unsigned kSlice = 4096;
 
 }  // namespace
 
-WorkgroupRun::WorkgroupRun(DispatchContext& dispatch, Dim3 id)
-    : dispatch_(dispatch), code_(*dispatch.request->kernel->code) {
+WorkgroupRun::WorkgroupRun(DispatchContext& dispatch, Dim3 id, Collected& collected)
+    : dispatch_(dispatch),
+      code_(*dispatch.request->kernel->code),
+      collected_(collected),
+      is_timed_(dispatch.options->model_timing || dispatch.options->collect_profile) {
     restart(id);
 }
 
@@ -22,6 +25,12 @@ void WorkgroupRun::restart(Dim3 id) {
     set_up_workgroup(dispatch_, id, storage_);
     wave_count_ = storage_.group.waves.size();
     instructions_ = 0;
+    if (is_timed_) {
+        timers_.resize(wave_count_);
+        for (WaveTimer& timer : timers_) {
+            timer.reset();
+        }
+    }
 }
 
 bool WorkgroupRun::step() {
@@ -40,8 +49,30 @@ bool WorkgroupRun::step() {
     }
     if (is_live) {
         release_barrier();
+    } else if (is_timed_) {
+        collected_.timing.add(timers_);
     }
     return !is_live;
+}
+
+void WorkgroupRun::meet_clocks() {
+    uint64_t latest = 0;
+    for (auto& wave : storage_.group.waves) {
+        if (wave->state == WaveState::kAtBarrier) {
+            latest = std::max(latest, timers_[wave->wave_id].clock());
+        }
+    }
+    for (auto& wave : storage_.group.waves) {
+        if (wave->state == WaveState::kAtBarrier) {
+            note_stall(wave->pc - 4, timers_[wave->wave_id].meet(latest));
+        }
+    }
+}
+
+void WorkgroupRun::note_stall(uint64_t pc, uint64_t cycles) {
+    if (!collected_.counters.empty()) {
+        collected_.counters[(pc - code_.address()) / 4].stall += cycles;
+    }
 }
 
 void WorkgroupRun::release_barrier() {
@@ -50,6 +81,9 @@ void WorkgroupRun::release_barrier() {
         if (wave->state == WaveState::kRunning) {
             return;
         }
+    }
+    if (is_timed_) {
+        meet_clocks();
     }
     for (auto& wave : storage_.group.waves) {
         if (wave->state == WaveState::kAtBarrier) {
@@ -62,13 +96,14 @@ void WorkgroupRun::run_slice(Wave& wave) {
     uint64_t pc = wave.pc;
     uint64_t before = wave.instructions;
     try {
-        execute(wave, pc);
+        is_timed_ ? execute<true>(wave, pc) : execute<false>(wave, pc);
     } catch (const Fault& fault) {
         throw FaultReport{fault_report(dispatch_, wave, pc, fault)};
     }
     instructions_ += wave.instructions - before;
 }
 
+template <bool kTimed>
 void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
     for (unsigned left = kSlice; left > 0 && wave.state == WaveState::kRunning; --left) {
         pc = wave.pc;
@@ -83,7 +118,20 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
         if (!inst.run) {
             throw Fault("instruction is not implemented by the emulated device");
         }
+        if constexpr (kTimed) {
+            uint64_t stall = timers_[wave.wave_id].issue(wave, inst);
+            if (!collected_.counters.empty()) {
+                PcCounter& counter = collected_.counters[(pc - code_.address()) / 4];
+                ++counter.executions;
+                counter.stall += stall;
+            }
+        }
         inst.run(wave, inst);
+        if constexpr (kTimed) {
+            if (wave.pc != pc + 4u * inst.size_dwords) {
+                timers_[wave.wave_id].take_branch();
+            }
+        }
         if (inst.wait_class != WaitClass::kNone) {
             add_pending(wave, inst, pc);
         }

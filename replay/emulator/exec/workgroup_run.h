@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/dispatch.h"
+#include "exec/timing.h"
 #include "exec/wave_setup.h"
 
 namespace asmevo::emulator {
@@ -11,9 +12,20 @@ struct FaultReport {
     std::string text;
 };
 
+/// Executions and modelled stall by dword of the code segment.
+struct PcCounter {
+    uint64_t executions = 0, stall = 0;
+};
+
+/// What one host thread collects over the workgroups that it runs.
+struct Collected {
+    DispatchTiming timing;
+    std::vector<PcCounter> counters;  // empty unless a profile is wanted
+};
+
 class WorkgroupRun {
   public:
-    WorkgroupRun(DispatchContext& dispatch, Dim3 id);
+    WorkgroupRun(DispatchContext& dispatch, Dim3 id, Collected& collected);
 
     /// Gives every live wave one slice; true when all have ended. Throws FaultReport.
     bool step();
@@ -25,12 +37,18 @@ class WorkgroupRun {
 
   private:
     void run_slice(Wave& wave);
+    template <bool kTimed>
     void execute(Wave& wave, uint64_t& pc);
+    void note_stall(uint64_t pc, uint64_t cycles);
     void release_barrier();
+    void meet_clocks();
 
     DispatchContext& dispatch_;
     CodeSegment& code_;
     WorkgroupStorage storage_;
+    Collected& collected_;
+    bool is_timed_;
+    std::vector<WaveTimer> timers_;
     size_t wave_count_ = 0;
     uint64_t instructions_ = 0;
 };
