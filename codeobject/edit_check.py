@@ -36,18 +36,18 @@ def check_edit(listing: Listing, rebuilt: CodeObject) -> None:
 def _match(listing: Listing, decoded: Sequence[Instruction]) -> dict[int, int]:
     """Place in `decoded` of every instruction; alignment before functions may have added
     `s_nop`."""
-    aligned = {one.first_id for one in listing.symbols if one.alignment > 4}
+    alignments: dict[int | None, int] = {}
+    for symbol in listing.symbols:
+        alignments[symbol.first_id] = max(symbol.alignment, alignments.get(symbol.first_id, 4))
     places: dict[int, int] = {}
     place = 0
     offset = 0
-    alignments = {one.first_id: one.alignment for one in listing.symbols}
     for one in listing.instructions:
-        if one.id in aligned:
-            while offset % alignments[one.id] and place < len(decoded):
-                if decoded[place].mnemonic != _PADDING:
-                    raise AssemblerError(f"unexpected padding before instruction {one.id}")
-                offset += len(decoded[place].data)
-                place += 1
+        while offset % alignments.get(one.id, 4) and place < len(decoded):
+            if decoded[place].mnemonic != _PADDING:
+                raise AssemblerError(f"unexpected padding before instruction {one.id}")
+            offset += len(decoded[place].data)
+            place += 1
         if place >= len(decoded):
             raise AssemblerError(f"instruction {one.id} is missing in the rebuilt code")
         places[one.id] = place

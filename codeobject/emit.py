@@ -101,9 +101,13 @@ def _written_visibilities(listing: Listing) -> dict[str, str]:
     """
     source = listing.source
     every = {one.name: one.visibility for one in (*source.symbols, *source.dynamic_symbols)}
-    return {
-        symbol.name: every.get(f"{symbol.name}.kd", symbol.visibility) for symbol in listing.symbols
-    }
+    raw = {one.symbol for one in listing.kernels if one.name in listing.raw_descriptors}
+    visibilities = {}
+    for symbol in listing.symbols:
+        descriptor = f"{symbol.name}.kd"
+        own = descriptor in raw or descriptor not in every
+        visibilities[symbol.name] = symbol.visibility if own else every[descriptor]
+    return visibilities
 
 
 def _symbol_start(symbol: TextSymbol, shown: dict[str, str]) -> Iterator[str]:

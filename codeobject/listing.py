@@ -76,7 +76,7 @@ class Listing:
     def is_edited(self) -> bool:
         """True when the instructions are not those of `source` in their order."""
         return self.next_id != len(self.instructions) or any(
-            one.id != place for place, one in enumerate(self.instructions)
+            one.id != place or one.offset < 0 for place, one in enumerate(self.instructions)
         )
 
     def to_assembly(self) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from asmevo.errors import UsageError
+from asmevo.errors import AssemblerError, CodeObjectError, UsageError
 from asmevo.files import write_whole
 
 __all__ = ["register"]
@@ -41,7 +43,8 @@ def recover_command(
 
     _refuse_overwriting(output, force=force)
     data = _read_file(hsaco)
-    listing = recover(data)
+    with _naming(hsaco):
+        listing = recover(data)
     write_whole(output, listing.to_assembly().encode())
     facts = {
         "output": str(output),
@@ -87,8 +90,9 @@ def rebuild_command(
         text = _read_file(assembly).decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"{assembly} is not assembly text") from error
-    arch = find_arch(text)
-    data = rebuild(text, arch)
+    with _naming(assembly):
+        arch = find_arch(text)
+        data = rebuild(text, arch)
     write_whole(output, data)
     if as_json:
         facts = {
@@ -101,6 +105,15 @@ def rebuild_command(
         return
     print(f"{arch}: {len(data)} bytes, sha256 {content_hash(data)}")
     print(f"Wrote {output}")
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the file's name before what is wrong with its contents."""
+    try:
+        yield
+    except (AssemblerError, CodeObjectError) as error:
+        raise type(error)(f"{path}: {error.args[0]}", hint=error.hint) from error
 
 
 def _refuse_overwriting(output: Path, *, force: bool) -> None:

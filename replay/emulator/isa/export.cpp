@@ -1,10 +1,11 @@
-// The decoder as a C function, for tests that compare it with LLVM's disassembler.
+// The decoder and the operation tables as C functions, for tests that compare them with LLVM.
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <string_view>
 
 #include "isa/inst.h"
+#include "isa/tables.h"
 
 namespace asmevo::emulator {
 namespace {
@@ -31,6 +32,17 @@ void copy_text(std::string_view text, char* out, size_t capacity) {
     out[size] = '\0';
 }
 
+const OpInfo* row_at(size_t index) {
+    for (auto table : {sop_ops(), smem_ops(), vop1_ops(), vop2_ops(), vopc_ops(), vop3_ops(),
+                       vop3p_ops(), mfma_ops(), ds_ops(), mubuf_ops(), flat_ops()}) {
+        if (index < table.size()) {
+            return &table[index];
+        }
+        index -= table.size();
+    }
+    return nullptr;
+}
+
 }  // namespace
 }  // namespace asmevo::emulator
 
@@ -54,6 +66,32 @@ extern "C" __attribute__((visibility("default"))) int asmevo_emulator_decode(
         return inst.size_dwords;
     } catch (const std::exception& error) {
         copy_text(error.what(), text, capacity);
+        return -1;
+    }
+}
+
+/// Row `index` of the operation tables as text: name, encoding, opcode, targets, flags, then the types of dst[2] and
+/// src[4] as numbers; returns -1 past the last row.
+extern "C" __attribute__((visibility("default"))) int asmevo_emulator_op(size_t index, char* text,
+                                                                         size_t capacity) {
+    using namespace asmevo::emulator;
+    try {
+        const OpInfo* row = row_at(index);
+        if (!row) {
+            return -1;
+        }
+        std::string line = row->name;
+        auto add = [&](unsigned value) { line += " " + std::to_string(value); };
+        add(static_cast<unsigned>(row->encoding));
+        add(row->opcode);
+        add(row->targets);
+        add(row->flags);
+        for (Type type : {row->dst[0], row->dst[1], row->src[0], row->src[1], row->src[2], row->src[3]}) {
+            add(static_cast<unsigned>(type));
+        }
+        copy_text(line, text, capacity);
+        return 0;
+    } catch (const std::exception&) {
         return -1;
     }
 }

@@ -156,26 +156,22 @@ std::string format_memory(const Inst& inst) {
     Encoding encoding = inst.info->encoding;
     Text text(inst);
     bool is_buffer = encoding == Encoding::kMubuf || encoding == Encoding::kMtbuf;
-    text.add(inst.dst[0]);
     if (is_buffer) {
-        if (inst.src[1] && !inst.dst[0]) {
-            text.add(inst.src[1]);
-        }
+        // One register field: the data of a store or atomic, else what is loaded.
+        text.add(inst.src[1] ? inst.src[1] : inst.dst[0]);
         if (inst.src[2]) {
-            bool needs_off = !inst.src[0] && !inst.lds;
-            text.add(inst.src[0]);
-            if (needs_off || !inst.src[0]) {
-                text.add(std::string("off"));
-            }
+            text.add(inst.src[0] ? format_operand(inst.src[0], inst) : std::string("off"));
         }
         text.add(inst.src[2]);
         text.add(inst.src[3]);
     } else if (encoding == Encoding::kDs) {
+        text.add(inst.dst[0]);
         text.add(inst.src[0]);
         text.add(inst.src[1]);
         text.add(inst.src[2]);
     } else {
         bool is_flat = encoding == Encoding::kFlat;
+        text.add(inst.dst[0]);
         if (inst.src[0]) {
             text.add(inst.src[0]);
         } else if (!is_flat) {

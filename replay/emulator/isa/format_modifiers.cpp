@@ -197,6 +197,9 @@ std::string format_immediate(const Inst& inst) {
     if (name == "s_set_gpr_idx_on" || name == "s_set_gpr_idx_mode") {
         return gpr_index_modes(simm);
     }
+    if (name.starts_with("s_sendmsg")) {
+        return simm == 1 ? "sendmsg(MSG_INTERRUPT)" : std::to_string(simm);
+    }
     if (inst.info->encoding == Encoding::kSopk) {
         return (inst.info->flags & kRelative) ? std::to_string(simm) : hex(simm);
     }

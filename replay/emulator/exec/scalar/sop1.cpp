@@ -215,7 +215,7 @@ const OpInfo kRows[] = {
     op64_32("s_bitset0_b64", 25, bit_set64<false>, kDstIsRead),
     op32("s_bitset1_b32", 26, bit_set32<true>, kDstIsRead),
     op64_32("s_bitset1_b64", 27, bit_set64<true>, kDstIsRead),
-    op64("s_getpc_b64", 28, getpc),
+    scalar_row("s_getpc_b64", Encoding::kSop1, 28, Type::kB64, Type::kNone, Type::kNone, kNoFlags, getpc),
     jump("s_setpc_b64", 29, Type::kNone, Type::kB64, setpc, kTerminator),
     jump("s_swappc_b64", 30, Type::kB64, Type::kB64, swappc, kTerminator),
     op64("s_and_saveexec_b64", 32, save_exec<[](u64 s, u64 e) { return s & e; }>, kExecFlags),
