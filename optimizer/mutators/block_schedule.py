@@ -20,6 +20,7 @@ class BlockSchedule:
     id = "S3"
     title = "schedule blocks by critical path"
     is_combinable = True
+    is_monotone = False
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each block that has another order; blocks in loops first."""

@@ -21,6 +21,7 @@ class DeadCode:
     id = "R5"
     title = "delete dead code and identities"
     is_combinable = True
+    is_monotone = True
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each instruction that certainly changes nothing."""

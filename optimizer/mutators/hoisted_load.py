@@ -23,6 +23,7 @@ class HoistedLoad:
     id = "S2"
     title = "hoist loads"
     is_combinable = False
+    is_monotone = False
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each load that can issue earlier; the longest way first."""

@@ -17,6 +17,7 @@ class ImpliedWait:
     id = "W1"
     title = "delete implied waits"
     is_combinable = True
+    is_monotone = True
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each wait that waits for something that is certainly over."""

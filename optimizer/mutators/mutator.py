@@ -21,6 +21,8 @@ class Mutator(Protocol):
     """Row of the rewrite catalogue: `W1`, `S2`, …"""
     title: str
     is_combinable: bool
+    is_monotone: bool
+    """Each proposal only takes work away: when all together are not faster, none is alone."""
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """Proposals for the kernel as it is in the view, the most promising first."""

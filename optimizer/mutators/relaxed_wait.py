@@ -21,6 +21,7 @@ class RelaxedWait:
     id = "W2"
     title = "relax wait counts"
     is_combinable = True
+    is_monotone = True
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each wait that asks for more than is needed."""

@@ -21,6 +21,7 @@ class ShrunkNop:
     id = "W6"
     title = "shrink s_nop"
     is_combinable = True
+    is_monotone = True
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each s_nop that is longer than any hazard needs."""

@@ -27,6 +27,7 @@ class SunkWait:
     id = "W3"
     title = "sink waits to the first use"
     is_combinable = True
+    is_monotone = False
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each wait that has work behind it which does not need it."""

@@ -1,0 +1,148 @@
+"""One optimisation run: bundles in, run folder out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asmevo.replay.device import Device
+from asmevo.replay.engine import ReplaySession
+
+from asmevo.capture.bundle import open_bundle
+from asmevo.codeobject.code_object import CodeObject, content_hash
+from asmevo.errors import BundleError, UsageError
+from asmevo.optimizer.gate.cost import compare_costs
+from asmevo.optimizer.gate.judge import Gate, Replayer
+from asmevo.optimizer.run_folder import RunFolder, RunIdentity
+from asmevo.optimizer.search import Budget, Progress, Search
+from asmevo.verdict import Status
+
+__all__ = ["BundleSet", "ReplayerFactory", "optimize", "read_bundles"]
+
+ReplayerFactory = Callable[[Path], Replayer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleSet:
+    """Bundles of one kernel of one code object."""
+
+    paths: tuple[Path, ...]
+    code_object: bytes
+    kernel: str
+    arch: str
+    hashes: tuple[str, ...]
+    """Of each manifest, which names the hash of every entry."""
+
+
+def read_bundles(paths: Sequence[Path]) -> BundleSet:
+    """Read the manifests and the code object.
+
+    Raises:
+        UsageError: a bundle cannot be read, or they hold different code objects or kernels.
+    """
+    found: dict[tuple[str, str, str], bytes] = {}
+    hashes = []
+    for path in paths:
+        try:
+            with open_bundle(path) as bundle:
+                manifest = bundle.manifest
+                key = (
+                    manifest.code_object.sha256,
+                    manifest.dispatch.kernel,
+                    manifest.dispatch.arch,
+                )
+                found.setdefault(key, bundle.code_object())
+        except BundleError as error:
+            raise UsageError(f"{path}: {error.args[0]}", hint=error.hint) from error
+        text = json.dumps(manifest.to_json(), sort_keys=True)
+        hashes.append(hashlib.sha256(text.encode()).hexdigest())
+    if len(found) != 1:
+        what = "no bundle" if not found else "bundles of different code objects or kernels"
+        raise UsageError(what, hint="give bundles of one kernel; optimize others in another run")
+    (_, kernel, arch), code_object = next(iter(found.items()))
+    return BundleSet(
+        paths=tuple(paths),
+        code_object=code_object,
+        kernel=kernel,
+        arch=arch,
+        hashes=tuple(hashes),
+    )
+
+
+def optimize(
+    bundles: BundleSet,
+    output: Path,
+    *,
+    device: Device,
+    budget: Budget,
+    timeout_s: float = 60.0,
+    progress: Progress | None = None,
+    make_replayer: ReplayerFactory | None = None,
+) -> dict[str, Any]:
+    """Search, and give the summary that `summary.json` holds.
+
+    Raises:
+        UsageError: `output` holds another run.
+        GateError: K0 does not reproduce a bundle's golden output.
+    """
+    k0 = CodeObject.read(bundles.code_object)
+    identity = RunIdentity(
+        k0_sha256=content_hash(bundles.code_object),
+        kernel=bundles.kernel,
+        arch=bundles.arch,
+        device=str(device),
+        bundles=bundles.hashes,
+    )
+    with ExitStack() as stack:
+        folder = RunFolder(output, identity)
+        stack.callback(folder.close)
+        replayers: list[Replayer] = []
+        for path in bundles.paths:
+            if make_replayer is not None:
+                replayers.append(make_replayer(path))
+                continue
+            session = ReplaySession(path, device=device, timeout_s=timeout_s)
+            replayers.append(stack.enter_context(session))
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="asmevo-optimize-")))
+        gate = Gate(k0=k0, replayers=replayers, folder=scratch)
+        search = Search(folder=folder, gate=gate, budget=budget, progress=progress)
+        ended = search.run(bundles.code_object)
+        summary = _summarise(folder, bundles, ended, search.refusals)
+        folder.write_summary(summary)
+    return summary
+
+
+def _summarise(
+    folder: RunFolder, bundles: BundleSet, ended: str, refusals: dict[str, str]
+) -> dict[str, Any]:
+    root, best = folder.nodes[0], folder.best
+    speedup, _ = compare_costs(root.costs, best.costs)
+    verdicts = Counter(attempt["verdict"] for attempt in folder.attempts.values())
+    mutators = Counter(attempt["mutator"] for attempt in folder.attempts.values())
+    return {
+        "kernel": bundles.kernel,
+        "arch": bundles.arch,
+        "device": folder.identity.device,
+        "k0_sha256": root.sha256,
+        "best_sha256": best.sha256,
+        "has_improved": best.sha256 != root.sha256,
+        "cost_unit": root.costs[0].unit.value,
+        "bundles": [
+            {"path": str(path), "k0": before.value, "best": after.value}
+            for path, before, after in zip(bundles.paths, root.costs, best.costs, strict=True)
+        ],
+        "speedup": speedup,
+        "attempts": sum(verdicts.values()),
+        "verdicts": {status.value: verdicts[status] for status in Status if verdicts[status]},
+        "attempts_by_mutator": dict(sorted(mutators.items())),
+        "committed": [node.mutator for node in folder.nodes[1:]],
+        "refusals": refusals,
+        "ended": ended,
+    }

@@ -1,0 +1,208 @@
+"""The run folder: what a search leaves on disk, so that it can be killed at any moment and goes on.
+
+`lineage.json` is the commit point: a node counts once it stands there. `best.hsaco`, `best.s` and
+`summary.json` are derived from it and written again when they lag behind. `attempts.jsonl` only
+grows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from asmevo.codeobject.code_object import content_hash
+from asmevo.errors import UsageError
+from asmevo.files import write_whole
+from asmevo.optimizer.gate.cost import Cost, CostUnit
+
+__all__ = ["Attempt", "Node", "RunFolder", "RunIdentity"]
+
+# Bump when a field of lineage.json, attempts.jsonl or summary.json changes its name or meaning.
+_SCHEMA_VERSION = 1
+_LIMIT_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """What a run is about; a folder goes on only with the same."""
+
+    k0_sha256: str
+    kernel: str
+    arch: str
+    device: str
+    bundles: tuple[str, ...]
+    """Content hash of each bundle's manifest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One committed object."""
+
+    sha256: str
+    parent: str | None
+    attempt: str | None
+    """Id of the attempt that it came from; None for K0."""
+    mutator: str | None
+    costs: tuple[Cost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One judged candidate, as a line of `attempts.jsonl`."""
+
+    id: str
+    """Hash of parent and edits: the same proposal is never judged twice."""
+    parent: str
+    mutator: str
+    sites: tuple[int, ...]
+    """Instruction ids in the parent's recovered listing."""
+    hypothesis: str
+    verdict: str
+    reasons: tuple[str, ...]
+    costs: tuple[float, ...]
+    cost_unit: str
+    speedup: float | None
+    """Over the best at that time."""
+    sha256: str | None
+    seconds: float
+
+
+class RunFolder:
+    """A run folder that this process owns for writing."""
+
+    def __init__(self, path: Path, identity: RunIdentity) -> None:
+        """Create the folder, or take up the run in it.
+
+        Raises:
+            UsageError: the folder belongs to another run, or is damaged.
+        """
+        self.path = path
+        self.identity = identity
+        self.nodes: list[Node] = []
+        self.attempts: dict[str, dict[str, Any]] = {}
+        if self._lineage.exists():
+            self._load()
+        elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(
+                f"{path} is not empty and no run folder", hint="name another -o RUNDIR"
+            )
+        try:
+            (path / "objects").mkdir(parents=True, exist_ok=True)
+            self._log = (path / "attempts.jsonl").open("ab")
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror or error}") from error
+
+    @property
+    def _lineage(self) -> Path:
+        return self.path / "lineage.json"
+
+    @property
+    def best(self) -> Node:
+        """The newest node."""
+        return self.nodes[-1]
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+    def object_of(self, node: Node) -> bytes:
+        """The code object of a node.
+
+        Raises:
+            UsageError: it is missing or not what was committed.
+        """
+        path = self.path / "objects" / f"{node.sha256}.hsaco"
+        data = path.read_bytes() if path.is_file() else b""
+        if content_hash(data) != node.sha256:
+            raise UsageError(f"{path} is missing or damaged", hint="start with another RUNDIR")
+        return data
+
+    def commit(self, node: Node, data: bytes, assembly: str) -> None:
+        """Add a node; from then on it is the best."""
+        write_whole(self.path / "objects" / f"{node.sha256}.hsaco", data)
+        self.nodes.append(node)
+        content = {
+            "schema_version": _SCHEMA_VERSION,
+            "identity": asdict(self.identity),
+            "nodes": [asdict(one) for one in self.nodes],
+        }
+        self._write_json("lineage.json", content)
+        self.write_best(data, assembly)
+        if node.parent is None:
+            write_whole(self.path / "k0.hsaco", data)
+
+    def write_best(self, data: bytes, assembly: str) -> None:
+        """Write the best object and its assembly."""
+        write_whole(self.path / "best.hsaco", data)
+        write_whole(self.path / "best.s", assembly.encode())
+
+    def append(self, attempt: Attempt) -> None:
+        """Log an attempt; on disk when this returns."""
+        content = asdict(attempt)
+        self.attempts[attempt.id] = content
+        self._log.write(json.dumps(content, allow_nan=False).encode() + b"\n")
+        self._log.flush()
+        os.fsync(self._log.fileno())
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write `summary.json`."""
+        self._write_json("summary.json", {"schema_version": _SCHEMA_VERSION, **summary})
+
+    def _write_json(self, name: str, content: dict[str, Any]) -> None:
+        text = json.dumps(content, indent=1, allow_nan=False)
+        write_whole(self.path / name, text.encode() + b"\n")
+
+    def _load(self) -> None:
+        try:
+            content = json.loads(_read_bounded(self._lineage))
+            if content["schema_version"] != _SCHEMA_VERSION:
+                raise UsageError(f"{self.path} was written by another version of asmevo")
+            identity = content["identity"]
+            known = RunIdentity(**{**identity, "bundles": tuple(identity["bundles"])})
+            self.nodes = [_read_node(node) for node in content["nodes"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{self._lineage} is damaged: {error}") from error
+        if known != self.identity:
+            raise UsageError(
+                f"{self.path} holds a run of other bundles or another device",
+                hint="name another -o RUNDIR",
+            )
+        if not self.nodes:
+            raise UsageError(f"{self._lineage} has no nodes")
+        self._load_attempts()
+
+    def _load_attempts(self) -> None:
+        """Read the log; a last line that a kill cut short is taken back."""
+        path = self.path / "attempts.jsonl"
+        if not path.exists():
+            return
+        content = _read_bounded(path)
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) != len(content):
+            os.truncate(path, len(whole))
+        for line in whole.splitlines():
+            try:
+                attempt = json.loads(line)
+                self.attempts[attempt["id"]] = attempt
+            except (ValueError, KeyError, TypeError) as error:
+                raise UsageError(f"{path} is damaged: {error}") from error
+
+
+def _read_node(content: dict[str, Any]) -> Node:
+    costs: Sequence[dict[str, Any]] = content.pop("costs")
+    return Node(
+        **content,
+        costs=tuple(Cost(**{**cost, "unit": CostUnit(cost["unit"])}) for cost in costs),
+    )
+
+
+def _read_bounded(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(_LIMIT_BYTES + 1)
+    if len(content) > _LIMIT_BYTES:
+        raise ValueError("the file is too large")
+    return content
