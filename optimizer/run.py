@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asmevo.replay.device import Device
-from asmevo.replay.engine import ReplaySession
-
 from asmevo.capture.bundle import open_bundle
 from asmevo.codeobject.code_object import CodeObject, content_hash
 from asmevo.errors import BundleError, UsageError
@@ -22,6 +19,8 @@ from asmevo.optimizer.gate.cost import compare_costs
 from asmevo.optimizer.gate.judge import Gate, Replayer
 from asmevo.optimizer.run_folder import RunFolder, RunIdentity
 from asmevo.optimizer.search import Budget, Progress, Search
+from asmevo.replay.device import Device
+from asmevo.replay.engine import ReplaySession
 from asmevo.verdict import Status
 
 __all__ = ["BundleSet", "ReplayerFactory", "optimize", "read_bundles"]
