@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+from instruction_lines import program_of, read_lines
+
+from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, read_program
+from asmevo.codeobject.analysis.exec_state import analyse_exec_state
+from asmevo.codeobject.analysis.liveness import analyse_liveness
+from asmevo.codeobject.analysis.register import VECTOR_MASK, parse_registers
+
+LOOP = """
+s_mov_b32 s0, 0
+head:
+s_add_i32 s0, s0, 1
+s_cmp_lt_i32 s0, s1
+s_cbranch_scc1 head
+s_endpgm
+"""
+
+MASKED = """
+v_mov_b32_e32 v1, 0
+s_and_saveexec_b64 s[2:3], vcc
+s_cbranch_execz join
+v_mov_b32_e32 v1, 1
+join:
+s_or_b64 exec, exec, s[2:3]
+v_add_u32_e32 v2, v1, v1
+s_endpgm
+"""
+
+
+def test_program_of_a_loop_has_its_blocks_and_back_edge() -> None:
+    program = program_of(LOOP)
+
+    assert [(block.start, block.end) for block in program.blocks] == [(0, 1), (1, 4), (4, 5)]
+    assert program.blocks[1].successors == (1, 2)
+    assert program.loops == (frozenset({1}),)
+    assert program.dominators[2] == frozenset({0, 1, 2})
+
+
+def test_program_with_an_unknown_instruction_is_refused() -> None:
+    with pytest.raises(AnalysisRefusal, match="s_setpc_b64"):
+        program_of("s_setpc_b64 s[0:1]\ns_endpgm")
+
+
+def test_program_with_unknown_code_after_its_end_is_accepted() -> None:
+    program = program_of("s_endpgm\n.long 0x12345678")
+
+    assert program.reachable == frozenset({0})
+
+
+def test_program_that_runs_off_its_end_is_refused() -> None:
+    with pytest.raises(AnalysisRefusal, match="off the end"):
+        program_of("v_nop\nv_nop")
+
+
+def test_program_with_two_entries_starts_in_two_blocks() -> None:
+    lines = read_lines("s_branch body\ns_nop 0\nbody:\ns_endpgm")
+
+    program = read_program(lines, [0, 2])
+
+    assert program.entries == (0, 2)
+
+
+def test_exec_state_after_restore_is_the_entry_mask() -> None:
+    flags = analyse_exec_state(program_of(MASKED)).is_entry_mask
+
+    assert flags == (True, True, False, False, False, True, True)
+
+
+def test_exec_state_of_whole_wave_code_claims_nothing() -> None:
+    program = program_of("s_or_saveexec_b64 s[0:1], -1\nv_nop\ns_mov_b64 exec, s[0:1]\ns_endpgm")
+
+    assert not any(analyse_exec_state(program).is_entry_mask)
+
+
+def test_liveness_of_a_masked_write_keeps_the_old_value_alive() -> None:
+    program = program_of(MASKED)
+
+    after = analyse_liveness(program, analyse_exec_state(program)).after
+
+    assert after[0] & parse_registers("v1")
+
+
+def test_liveness_of_an_unmasked_write_ends_the_old_value() -> None:
+    program = program_of("v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v1, 1\nv_mov_b32_e32 v2, v1\ns_endpgm")
+
+    after = analyse_liveness(program, analyse_exec_state(program)).after
+
+    assert not after[0] & VECTOR_MASK

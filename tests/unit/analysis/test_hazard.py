@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from instruction_lines import program_of
+
+from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
+from asmevo.codeobject.analysis.hazard import find_hazards
+
+MFMA = "v_mfma_f32_32x32x8_bf16 v[0:15], v[16:17], v[18:19], v[0:15]"
+SMALL_MFMA = "v_mfma_f32_4x4x4_16b_f16 v[0:3], v[16:17], v[18:19], v[0:3]"
+F32_MFMA = "v_mfma_f32_16x16x4_f32 v[0:3], v16, v18, v[0:3]"
+
+
+# Producer, consumer, and wait states on gfx942 and gfx950 as LLVM 22 enforces them.
+@pytest.mark.parametrize(
+    ("producer", "consumer", "gfx942", "gfx950"),
+    [
+        ("v_readlane_b32 s8, v1, 0", "buffer_load_dword v2, v3, s[8:11], 0 offen", 5, 5),
+        ("v_cmp_eq_u32_e32 vcc, v1, v2", "v_cndmask_b32_e32 v3, v4, v5, vcc", 2, 2),
+        ("v_readlane_b32 s8, v1, 0", "v_readlane_b32 s9, v2, s8", 4, 4),
+        ("v_cmp_eq_u32_e32 vcc, v1, v2", "v_div_fmas_f32 v3, v4, v5, v6", 4, 4),
+        ("v_mov_b32_e32 v1, v2", "v_readfirstlane_b32 s0, v1", 1, 1),
+        ("v_cmpx_eq_u32_e32 vcc, v1, v2", "v_readlane_b32 s0, v3, 0", 4, 4),
+        ("v_mov_b32_e32 v1, v2", "v_mov_b32_dpp v3, v1 row_shr:8 row_mask:0xf bank_mask:0xf", 2, 2),
+        ("v_exp_f32_e32 v1, v2", "v_add_f32_e32 v3, v1, v1", 1, 1),
+        ("v_exp_f32_e32 v1, v2", "v_log_f32_e32 v3, v1", 0, 0),
+        ("global_store_dwordx4 v[8:9], v[0:3], off", "v_mov_b32_e32 v2, 0", 2, 2),
+        ("global_store_dwordx2 v[8:9], v[0:1], off", "v_mov_b32_e32 v1, 0", 0, 0),
+        ("buffer_store_dwordx4 v[0:3], v8, s[4:7], s9 offen", "v_mov_b32_e32 v2, 0", 0, 0),
+        ("s_mov_b32 m0, s1", "buffer_load_dword v6, s[8:11], 0 offen lds", 1, 1),
+        ("s_mov_b32 m0, s1", "ds_read_b32 v1, v2", 0, 0),
+        ("v_mov_b32_e32 v16, v2", MFMA, 2, 2),
+        (MFMA, "v_add_f32_e32 v20, v0, v0", 11, 12),
+        (MFMA, "global_store_dword v[20:21], v3, off", 11, 12),
+        (MFMA, "v_mov_b32_e32 v5, 0", 11, 12),
+        (MFMA, MFMA, 0, 0),
+        (MFMA, "v_mfma_f32_32x32x8_bf16 v[20:35], v[0:1], v[18:19], v[20:35]", 11, 12),
+        (MFMA, "v_mfma_f32_32x32x8_bf16 v[8:23], v[40:41], v[42:43], v[8:23]", 9, 10),
+        (
+            "v_mfma_f32_32x32x8_bf16 v[20:35], v[16:17], v[18:19], v[0:15]",
+            "v_mov_b32_e32 v5, 0",
+            7,
+            7,
+        ),
+        (MFMA, "v_mov_b32_e32 v16, 0", 0, 0),
+        (SMALL_MFMA, "v_add_f32_e32 v20, v0, v0", 5, 5),
+        (SMALL_MFMA, SMALL_MFMA, 2, 2),
+        (F32_MFMA, "v_add_f32_e32 v20, v0, v0", 10, 10),
+        ("v_dot2_f32_f16 v1, v2, v3, v4", "v_add_f32_e32 v5, v1, v1", 3, 3),
+        ("v_dot2_f32_f16 v1, v2, v3, v4", "v_dot2_f32_f16 v1, v2, v3, v1", 0, 0),
+    ],
+)
+def test_distance_is_exactly_what_is_required(
+    producer: str, consumer: str, gfx942: int, gfx950: int
+) -> None:
+    for arch, states in (("gfx942", gfx942), ("gfx950", gfx950)):
+        fillers = "s_nop 0\n" * states
+        enough = program_of(f"{producer}\n{fillers}{consumer}\ns_endpgm")
+        assert not find_hazards(enough, arch)
+        if states:
+            fillers = "s_nop 0\n" * (states - 1)
+            short = program_of(f"{producer}\n{fillers}{consumer}\ns_endpgm")
+            (hazard,) = find_hazards(short, arch)
+            assert (hazard.required, hazard.actual) == (states, states - 1)
+
+
+def test_nop_counts_one_more_than_its_operand() -> None:
+    text = "v_mov_b32_e32 v1, v2\ns_nop {}\nv_mov_b32_dpp v3, v1 row_shr:8\ns_endpgm"
+
+    assert find_hazards(program_of(text.format(0)), "gfx942")
+    assert not find_hazards(program_of(text.format(1)), "gfx942")
+
+
+def test_hazard_over_the_back_edge_is_found() -> None:
+    program = program_of(
+        "head:\nv_readfirstlane_b32 s0, v1\nv_nop\nv_mov_b32_e32 v1, v2\n"
+        "s_nop 0\ns_cbranch_scc1 head\ns_endpgm"
+    )
+    assert not find_hazards(program, "gfx942")
+
+    program = program_of(
+        "head:\nv_mov_b32_dpp v3, v1 row_shr:8\nv_mov_b32_e32 v1, v2\ns_cbranch_scc1 head\ns_endpgm"
+    )
+    (hazard,) = find_hazards(program, "gfx942")
+    assert (hazard.producer, hazard.consumer, hazard.actual) == (1, 0, 1)
+
+
+def test_shortest_path_decides() -> None:
+    program = program_of(
+        "v_mov_b32_e32 v1, v2\ns_cbranch_scc1 join\ns_nop 7\njoin:\n"
+        "v_mov_b32_dpp v3, v1 row_shr:8\ns_endpgm"
+    )
+
+    (hazard,) = find_hazards(program, "gfx942")
+
+    assert hazard.actual == 1
+
+
+def test_unknown_chip_is_refused() -> None:
+    with pytest.raises(AnalysisRefusal, match="gfx1100"):
+        find_hazards(program_of("s_endpgm"), "gfx1100")

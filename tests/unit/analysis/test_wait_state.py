@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+from instruction_lines import program_of
+
+from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
+from asmevo.codeobject.analysis.wait_state import analyse_waits, find_wait_violations
+
+LOADS = "global_load_dword v1, v[8:9], off\nglobal_load_dword v2, v[8:9], off\n"
+
+
+def violations(text: str) -> list[tuple[int, int]]:
+    program = program_of(text + "\ns_endpgm")
+    found = find_wait_violations(analyse_waits(program))
+    return [(one.producer, one.consumer) for one in found]
+
+
+def test_read_without_a_wait_is_found() -> None:
+    assert violations(LOADS + "v_add_u32_e32 v3, v1, v1") == [(0, 2)]
+
+
+def test_read_behind_an_exact_count_is_covered() -> None:
+    assert not violations(LOADS + "s_waitcnt vmcnt(1)\nv_mov_b32_e32 v3, v1")
+
+
+def test_read_of_the_younger_load_behind_the_older_ones_count_is_found() -> None:
+    assert violations(LOADS + "s_waitcnt vmcnt(1)\nv_mov_b32_e32 v3, v2") == [(1, 3)]
+
+
+def test_overwrite_of_a_loading_register_is_found() -> None:
+    assert violations(LOADS + "v_mov_b32_e32 v1, 0") == [(0, 2)]
+
+
+def test_load_over_a_load_of_the_same_queue_needs_no_wait() -> None:
+    assert not violations(LOADS + "global_load_dword v1, v[8:9], off")
+
+
+def test_load_over_a_load_of_another_queue_is_found() -> None:
+    assert violations(LOADS + "ds_read_b32 v1, v9") == [(0, 2)]
+
+
+def test_stores_count_in_the_same_queue_as_loads() -> None:
+    text = LOADS + "global_store_dword v[8:9], v7, off\ns_waitcnt vmcnt(2)\nv_mov_b32_e32 v3, v1"
+
+    assert not violations(text)
+
+
+def test_scalar_loads_need_a_count_of_zero() -> None:
+    loads = "s_load_dword s4, s[0:1], 0x0\ns_load_dword s5, s[0:1], 0x4\n"
+
+    assert violations(loads + "s_waitcnt lgkmcnt(1)\ns_mov_b32 s6, s4") == [(0, 3)]
+    assert not violations(loads + "s_waitcnt lgkmcnt(0)\ns_mov_b32 s6, s4")
+
+
+def test_scalar_load_breaks_the_order_of_lds() -> None:
+    text = (
+        "ds_read_b32 v1, v9\ns_load_dword s4, s[0:1], 0x0\n"
+        "s_waitcnt lgkmcnt(1)\nv_mov_b32_e32 v3, v1"
+    )
+
+    assert violations(text) == [(0, 3)]
+
+
+def test_flat_load_needs_both_counters() -> None:
+    load = "flat_load_dword v1, v[8:9]\n"
+
+    assert violations(load + "s_waitcnt vmcnt(0)\nv_mov_b32_e32 v3, v1")
+    assert not violations(load + "s_waitcnt vmcnt(0) lgkmcnt(0)\nv_mov_b32_e32 v3, v1")
+
+
+def test_wait_on_one_path_only_does_not_cover_the_join() -> None:
+    text = LOADS + "s_cbranch_scc0 join\ns_waitcnt vmcnt(0)\njoin:\nv_mov_b32_e32 v3, v1"
+
+    assert violations(text) == [(0, 4)]
+
+
+def test_load_of_the_previous_iteration_is_pending_over_the_back_edge() -> None:
+    text = "head:\nv_mov_b32_e32 v3, v1\n" + LOADS + "s_cbranch_scc1 head"
+
+    assert violations(text) == [(1, 0)]
+
+
+def test_wait_of_another_form_is_refused() -> None:
+    with pytest.raises(AnalysisRefusal, match="frobcnt"):
+        violations("s_waitcnt frobcnt(0)")
