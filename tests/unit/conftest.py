@@ -21,7 +21,7 @@ def build_stub(tmp_path_factory: pytest.TempPathFactory) -> BuildStub:
     def build(*arguments: str) -> Path:
         library = tmp_path_factory.mktemp("stub") / "libamdhip64.so"
         compiler = os.environ.get("CC", "cc").split()
-        base = ["-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libamdhip64.so"]
+        base = ["-shared", "-fPIC", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libamdhip64.so"]
         source = FIXTURES / "stub_hip.c"
         subprocess.run([*compiler, *base, *arguments, source, "-o", library], check=True)
         return library

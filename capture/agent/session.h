@@ -1,0 +1,35 @@
+// One capture of this process: the shared control block, the data memory, the hooks in the table's
+// slots.
+//
+// The library stays loaded for ever; a session ends by `asmevo_capture_close` or when the
+// controller has not moved the deadline in time (a watchdog thread looks). A forked child inherits
+// no session.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "capture_control.h"
+#include "hip_table.h"
+
+// The control block, or NULL where no session was ever opened. Never unmapped: a hook may be
+// reading it.
+extern _Atomic(struct capture_control*) g_control;
+
+// The table of the library that this process runs.
+extern struct hip_table g_table;
+
+// The data memory; valid for the thread that holds the record (STATE_BUSY).
+extern uint8_t* g_data;
+extern size_t g_data_bytes;
+
+static inline enum control_state control_state_of(const struct capture_control* control) {
+    return __atomic_load_n(&control->state, __ATOMIC_ACQUIRE);
+}
+
+// The control block if the next wanted launch is to be captured, else NULL: the test that every
+// launch pays for.
+static inline struct capture_control* armed_control(void) {
+    struct capture_control* control = atomic_load_explicit(&g_control, memory_order_relaxed);
+    return control != NULL && control_state_of(control) == STATE_ARMED ? control : NULL;
+}
