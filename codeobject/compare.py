@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from asmevo.codeobject.code_object import CodeObject
-from asmevo.codeobject.data_section import data_sections
+from asmevo.codeobject.data_section import data_sections, place_of
 from asmevo.codeobject.elf import Section, Symbol
 
 __all__ = ["Difference", "compare"]
@@ -19,12 +19,12 @@ class Difference:
     """One difference; `str()` gives one line."""
 
     part: str
-    """`header`, `.text`, `descriptor`, `metadata`, `symbol` or `section`."""
+    """`header`, `.text`, `descriptor`, `metadata`, `symbol`, `pointer` or `section`."""
     name: str
     """Kernel, symbol, section or path in the metadata."""
     detail: str
     is_move: bool = False
-    """True for a code symbol that differs only in its place or size."""
+    """True for a code symbol, or a pointer into code, that differs only in its place or size."""
 
     def __str__(self) -> str:
         """`part name: detail`."""
@@ -39,7 +39,7 @@ def compare(first: CodeObject, second: CodeObject) -> tuple[Difference, ...]:
     """Compare target, code, descriptors, metadata, symbols and data; first what weighs most."""
     return tuple(
         difference
-        for part in (_headers, _texts, _descriptors, _notes, _symbols, _sections)
+        for part in (_headers, _texts, _descriptors, _notes, _symbols, _relocations, _sections)
         for difference in part(first, second)
     )
 
@@ -125,6 +125,27 @@ def _placed(symbol: Symbol, code_object: CodeObject) -> tuple[object, ...]:
         return ("absolute" if symbol.is_absolute else "undefined", symbol.value, *facts)
     section = code_object.sections[symbol.section]
     return (section.name, symbol.value - section.address, *facts)
+
+
+def _relocations(first: CodeObject, second: CodeObject) -> Iterator[Difference]:
+    ours, theirs = _pointers(first), _pointers(second)
+    for place in dict.fromkeys((*ours, *theirs)):
+        one, other = ours.get(place), theirs.get(place)
+        if one != other:
+            is_move = bool(one and other and one[:2] == other[:2] and one[1] == ".text")
+            name = f"{place[0]}+{place[1]:#x}"
+            detail = f"{one} and {other}"
+            yield Difference(part="pointer", name=name, detail=detail, is_move=is_move)
+
+
+def _pointers(code_object: CodeObject) -> dict[tuple[str, int], tuple[object, ...]]:
+    """Relocated places, and by what: relocation type, section or symbol, offset."""
+    pointers: dict[tuple[str, int], tuple[object, ...]] = {}
+    for one in code_object.relocations:
+        place = place_of(code_object, one.address)
+        goal = (one.symbol, one.addend) if one.symbol else place_of(code_object, one.addend)
+        pointers[place] = (one.type, *goal)
+    return pointers
 
 
 def _sections(first: CodeObject, second: CodeObject) -> Iterator[Difference]:

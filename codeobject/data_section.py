@@ -12,12 +12,19 @@ from asmevo.codeobject.descriptor import DESCRIPTOR_BYTES
 from asmevo.codeobject.directives import emit_descriptor
 from asmevo.codeobject.elf import Relocation, Section, Symbol
 from asmevo.codeobject.metadata_text import emit_bytes
-from asmevo.codeobject.symbol_name import quote_symbol
+from asmevo.codeobject.symbol_name import quote_symbol, writable_symbols
 
 if TYPE_CHECKING:
     from asmevo.codeobject.listing import Listing
 
-__all__ = ["address_label", "data_sections", "emit_data_sections", "text_label"]
+__all__ = [
+    "RELATIVE64",
+    "address_label",
+    "data_sections",
+    "emit_data_sections",
+    "place_of",
+    "text_label",
+]
 
 # Made by the linker from what the object holds.
 _LINKER_TYPES: Final = frozenset(
@@ -34,9 +41,9 @@ _LINKER_TYPES: Final = frozenset(
     )
 )
 _LINKER_NAMES: Final = frozenset((".text", ".relro_padding", ".got", ".plt", ".got.plt"))
-# R_AMDGPU_ABS64 and R_AMDGPU_RELATIVE64, the dynamic relocations of data.
+# R_AMDGPU_ABS64 and R_AMDGPURELATIVE64, the dynamic relocations of data.
 _ABS64: Final = 3
-_RELATIVE64: Final = 13
+RELATIVE64: Final = 13
 
 
 def data_sections(source: CodeObject) -> tuple[Section, ...]:
@@ -130,11 +137,18 @@ def _emit_symbol(symbol: Symbol) -> Iterator[str]:
 def _symbols_of(source: CodeObject, section: Section) -> dict[int, list[Symbol]]:
     descriptors = {one.symbol for one in source.kernels}
     symbols: dict[int, list[Symbol]] = {}
-    for one in source.symbols or source.dynamic_symbols:
-        is_plain = one.type in ("STT_OBJECT", "STT_NOTYPE", "STT_FUNC") and one.name
-        if one.section == section.index and is_plain and one.name not in descriptors:
+    for one in writable_symbols(source):
+        if one.section == section.index and one.name not in descriptors:
             symbols.setdefault(one.value, []).append(one)
     return symbols
+
+
+def place_of(source: CodeObject, address: int) -> tuple[str, int]:
+    """Section and offset of an address; the layout of a file does not change them."""
+    sections = [one for one in source.sections if one.holds(address, 0)]
+    # The end of one section may be the start of the next: a section that holds a byte there wins.
+    sections.sort(key=lambda one: not one.holds(address, 1))
+    return (sections[0].name, address - sections[0].address) if sections else ("", address)
 
 
 def _pointer(relocation: Relocation, listing: Listing) -> str:
@@ -159,5 +173,5 @@ def _referred_addresses(listing: Listing) -> frozenset[int]:
         if "@rel32" in one.operands
         for name in re.findall(r"\.La([0-9a-f]+)@", one.operands)
     )
-    pointers = (one.addend for one in listing.source.relocations if one.type == _RELATIVE64)
+    pointers = (one.addend for one in listing.source.relocations if one.type == RELATIVE64)
     return frozenset(int(name, 16) for name in names) | frozenset(pointers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from asmevo.codeobject.address_check import check_addresses
 from asmevo.codeobject.branch import END_LABEL, is_direct_branch
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.compare import Difference, compare
@@ -28,8 +29,9 @@ def check_edit(listing: Listing, rebuilt: CodeObject) -> None:
     for one in listing.instructions:
         _check_instruction(one, decoded[places[one.id]], decoded, places)
     _check_entries(listing, rebuilt, decoded, places)
+    check_addresses(listing, rebuilt, decoded, places)
     for difference in compare(listing.source, rebuilt):
-        if not _is_expected(difference, listing):
+        if not _is_expected(difference):
             raise AssemblerError(f"the edit changed what it must not: {difference}")
 
 
@@ -131,13 +133,11 @@ def _check_entries(
             raise AssemblerError(f"the body of kernel {kernel.name} does not start at its entry")
 
 
-def _is_expected(difference: Difference, listing: Listing) -> bool:
+def _is_expected(difference: Difference) -> bool:
     """Differences that every edit may make: the code itself, and where its functions start and
     end."""
     if difference.part == ".text":
         return True
     if difference.part == "descriptor":
         return difference.detail.startswith("entry at ")
-    if difference.part == "symbol":
-        return difference.name in {one.name for one in listing.symbols} and difference.is_move
-    return False
+    return difference.part in ("symbol", "pointer") and difference.is_move

@@ -18,13 +18,9 @@ from typing import Final
 from asmevo.codeobject.process import run_tool
 from asmevo.errors import AssemblerError, MissingToolError, UsageError
 
-__all__ = ["CHOICE_VARIABLE", "INSTALL_HINT", "Role", "Tool", "find_tool", "find_tools"]
+__all__ = ["CHOICE_VARIABLE", "Role", "Tool", "find_tool", "find_tools", "install_hint"]
 
 CHOICE_VARIABLE: Final = "ASMEVO_LLVM"
-INSTALL_HINT: Final = (
-    "install it with `pip install 'asmevo[toolchain]'`, "
-    "or as root `apt-get install llvm-19 lld-19` or later"
-)
 # Newest first; 19 is the first that serves gfx942.
 _VERSIONS: Final = range(24, 18, -1)
 _DECODER_CHILD: Final = Path(__file__).parent / "decoder_child.py"
@@ -66,26 +62,42 @@ _KINDS: Final[dict[Role, tuple[str, ...]]] = {
 }
 
 
-def find_tools() -> dict[Role, Tool]:
-    """All roles that can be filled, from one source where one has them all."""
-    return dict(_find_tools(os.environ.get(CHOICE_VARIABLE, ""), os.environ.get("PATH", "")))
+def install_hint(minimum: int = 0) -> str:
+    """The commands that install LLVM `minimum` or later."""
+    version = max(minimum, _VERSIONS[-1])
+    return (
+        "install it with `pip install 'asmevo[toolchain]'`, "
+        f"or as root `apt-get install llvm-{version} lld-{version}` or later"
+    )
 
 
-def find_tool(role: Role) -> Tool:
+def find_tools(minimum: int = 0) -> dict[Role, Tool]:
+    """All roles that can be filled by LLVM `minimum` or later, from one source where one has them
+    all."""
+    path = os.environ.get("PATH", "")
+    return dict(_find_tools(os.environ.get(CHOICE_VARIABLE, ""), path, minimum))
+
+
+def find_tool(role: Role, minimum: int = 0) -> Tool:
     """The tool for `role`, or MissingToolError with what to install."""
-    tool = find_tools().get(role)
+    tool = find_tools(minimum).get(role)
     if tool is None:
         choice = os.environ.get(CHOICE_VARIABLE, "")
         where = f" with {CHOICE_VARIABLE}={choice}" if choice else ""
-        raise MissingToolError(f"no LLVM {role} with AMDGPU found{where}", hint=INSTALL_HINT)
+        older = find_tools().get(role)
+        least = f" {minimum} or later" if minimum else ""
+        found = f": {older.path} is LLVM {older.version}" if older else ""
+        raise MissingToolError(
+            f"no {role} of LLVM{least} with AMDGPU found{where}{found}", hint=install_hint(minimum)
+        )
     return tool
 
 
-@functools.lru_cache(maxsize=8)
-def _find_tools(choice: str, path: str) -> tuple[tuple[Role, Tool], ...]:
+@functools.lru_cache(maxsize=16)
+def _find_tools(choice: str, path: str, minimum: int) -> tuple[tuple[Role, Tool], ...]:
     merged: dict[Role, Tool] = {}
     for source in _sources(choice, path):
-        found = source()
+        found = {role: tool for role, tool in source().items() if tool.major >= minimum}
         if len(found) == len(Role):
             return tuple(found.items())
         merged = found | merged

@@ -12,7 +12,7 @@ from asmevo.codeobject.data_section import address_label, data_sections, text_la
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.symbol_name import quote_symbol
 
-__all__ = ["PcRelative", "symbolize_pc_relative"]
+__all__ = ["PcRelative", "find_goal", "got_symbol", "symbolize_pc_relative"]
 
 _PAIR = re.compile(r"s\[(\d+):(\d+)\]")
 # Literals stand in the second word; a hand-written sum may use inline constants, which no
@@ -47,7 +47,7 @@ def symbolize_pc_relative(source: CodeObject, instructions: Sequence[Instruction
     for place, one in enumerate(instructions):
         if one.mnemonic != "s_getpc_b64":
             continue
-        goal = _find_goal(source, instructions, place)
+        goal = find_goal(source, instructions, place)
         name = _name_of(source, goal) if goal is not None else None
         if goal is None or name is None:
             problems.append(
@@ -72,7 +72,9 @@ def symbolize_pc_relative(source: CodeObject, instructions: Sequence[Instruction
     )
 
 
-def _find_goal(source: CodeObject, instructions: Sequence[Instruction], place: int) -> int | None:
+def find_goal(source: CodeObject, instructions: Sequence[Instruction], place: int) -> int | None:
+    """Address that the sequence at `place` computes, or None when it is not of the understood
+    form."""
     pair = _PAIR.fullmatch(instructions[place].operands)
     if pair is None or place + 2 >= len(instructions):
         return None
@@ -93,13 +95,13 @@ def _name_of(source: CodeObject, goal: int) -> str | None:
         return text_label(goal - source.text.address)
     got = source.section(".got")
     if got is not None and got.holds(goal, 8):
-        return _got_symbol(source, goal)
+        return got_symbol(source, goal)
     if any(one.holds(goal, 0) for one in data_sections(source)):
         return address_label(goal)
     return None
 
 
-def _got_symbol(source: CodeObject, slot: int) -> str | None:
+def got_symbol(source: CodeObject, slot: int) -> str | None:
     """`@name` of the symbol whose address the linker put into this slot of the table."""
     for relocation in source.relocations:
         if relocation.address != slot:

@@ -10,13 +10,14 @@ from typing import Final
 from asmevo.codeobject.branch import is_direct_branch
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.compare import Difference, compare
-from asmevo.codeobject.data_section import text_label
+from asmevo.codeobject.data_section import RELATIVE64, text_label
 from asmevo.codeobject.descriptor import PRELOAD_PROLOGUE_BYTES
 from asmevo.codeobject.elf import Symbol
 from asmevo.codeobject.emit import Emitted, emit
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.listing import Listing, ListingKernel, TextSymbol
 from asmevo.codeobject.pc_relative import PcRelative, symbolize_pc_relative
+from asmevo.codeobject.symbol_name import writable_symbols
 from asmevo.codeobject.toolchain import disassemble, link, try_assemble
 from asmevo.errors import AssemblerError, CodeObjectError
 
@@ -26,7 +27,6 @@ _log = logging.getLogger(__name__)
 # Each round settles one class of trouble: refused lines, changed sizes, changed bytes, descriptors,
 # metadata.
 _MAX_ROUNDS: Final = 8
-_RELATIVE64: Final = 13
 
 
 def recover(data: bytes) -> Listing:
@@ -58,11 +58,11 @@ def _take_apart(source: CodeObject) -> Listing:
         if is_direct_branch(one.mnemonic) and ".L" not in one.operands
     )
     prologue = {
-        one.id
+        starts[offset]
         for kernel in source.kernels
         if kernel.preload_length
-        for one in instructions
-        if kernel.entry_offset <= one.offset < kernel.entry_offset + PRELOAD_PROLOGUE_BYTES
+        for offset in range(kernel.entry_offset, kernel.entry_offset + PRELOAD_PROLOGUE_BYTES, 4)
+        if offset in starts
     }
     return Listing(
         source=source,
@@ -123,15 +123,13 @@ def _text_symbols(
         _text_symbol(
             one, source, instructions, starts, is_entry=one.value - text.address in entries
         )
-        for one in source.symbols or source.dynamic_symbols
+        for one in writable_symbols(source)
         if one.section == text.index
-        and one.name
-        and one.type in ("STT_FUNC", "STT_NOTYPE", "STT_OBJECT")
     ]
     pointed = {
         one.addend - text.address
         for one in source.relocations
-        if one.type == _RELATIVE64 and text.holds(one.addend)
+        if one.type == RELATIVE64 and text.holds(one.addend)
     }
     symbols += [
         TextSymbol(

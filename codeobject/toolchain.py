@@ -11,10 +11,10 @@ from typing import Final
 from asmevo.codeobject.branch import link_branches
 from asmevo.codeobject.decoder import decode
 from asmevo.codeobject.instruction import Instruction
-from asmevo.codeobject.llvm import INSTALL_HINT, Role, Tool, find_tool, find_tools
+from asmevo.codeobject.llvm import Role, Tool, find_tool, find_tools, install_hint
 from asmevo.codeobject.process import Finished, run_tool
 from asmevo.codeobject.target import minimum_llvm, parse_target_id
-from asmevo.errors import AssemblerError, CodeObjectError, MissingToolError
+from asmevo.errors import AssemblerError, CodeObjectError
 
 __all__ = ["Assembly", "ToolReport", "assemble", "describe", "disassemble", "link", "try_assemble"]
 
@@ -46,7 +46,7 @@ def describe() -> tuple[ToolReport, ...]:
                 path=tool.path if tool else "",
                 version=tool.version if tool else "",
                 source=tool.source if tool else "",
-                problem="" if tool else f"missing: {INSTALL_HINT}",
+                problem="" if tool else f"missing: {install_hint()}",
             )
         )
     return tuple(reports)
@@ -83,7 +83,7 @@ def try_assemble(text: str, arch: str) -> Assembly:
     source = text.encode()
     if len(source) > _MAX_TEXT_BYTES:
         raise AssemblerError(f"assembly text of {len(source)} bytes is above {_MAX_TEXT_BYTES}")
-    tool = _tool_for(Role.ASSEMBLER, processor)
+    tool = find_tool(Role.ASSEMBLER, minimum_llvm(processor))
     with tempfile.TemporaryDirectory(prefix="asmevo-") as folder:
         output = Path(folder) / "object.o"
         done = run_tool(_assembler_command(tool, processor, features, output), source)
@@ -118,7 +118,7 @@ def disassemble(data: bytes, arch: str) -> tuple[Instruction, ...]:
         )
     if not data:
         return ()
-    tool = _tool_for(Role.DISASSEMBLER, processor)
+    tool = find_tool(Role.DISASSEMBLER, minimum_llvm(processor))
     instructions = []
     for number, one in enumerate(decode(tool, data, processor)):
         encoded = data[one.offset : one.offset + one.size]
@@ -133,17 +133,6 @@ def disassemble(data: bytes, arch: str) -> tuple[Instruction, ...]:
             )
         )
     return link_branches(instructions)
-
-
-def _tool_for(role: Role, processor: str) -> Tool:
-    tool = find_tool(role)
-    wanted = minimum_llvm(processor)
-    if tool.major < wanted:
-        raise MissingToolError(
-            f"{tool.path} is LLVM {tool.version}; {processor} needs {wanted} or later",
-            hint=INSTALL_HINT,
-        )
-    return tool
 
 
 def _assembler_command(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from asmevo.codeobject.code_object import CodeObject
+from asmevo.codeobject.edit_check import check_edit
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.rebuild import rebuild_listing
 from asmevo.codeobject.recover import recover
@@ -21,6 +23,10 @@ def texts(listing: Listing) -> list[str]:
 
 def find(listing: Listing, text: str) -> int:
     return next(one.id for one in listing.instructions if one.text.startswith(text))
+
+
+def find_data(listing: Listing, text: str) -> bytes:
+    return listing.instruction(find(listing, text)).data
 
 
 def rebuilt(listing: Listing) -> Listing:
@@ -67,6 +73,28 @@ def test_insert_moves_later_functions_and_what_points_at_them(two: Listing) -> N
     assert next(one for one in result.instructions if one.offset == helper).text == (
         "v_add_u32_e32 v2, 2, v2"
     )
+
+
+def test_insert_moves_pointers_into_code_along(two: Listing) -> None:
+    code_object = CodeObject.read(
+        rebuild_listing(two.insert_after(find(two, "s_mov_b32 s7"), ["s_nop 0"] * 80))
+    )
+
+    (pointer,) = code_object.relocations
+    start = pointer.addend - code_object.text.address
+    assert code_object.text.data[start : start + 4] == find_data(two, "v_add_u32_e32 v2")
+
+
+def test_rebuilt_object_with_a_wrong_pointer_is_refused(two: Listing) -> None:
+    edited = two.insert_after(find(two, "s_mov_b32 s7"), ["s_nop 0"])
+    data = rebuild_listing(edited)
+    (pointer,) = CodeObject.read(data).relocations
+    entry = struct.pack("<QQq", pointer.address, pointer.type, pointer.addend)
+    wrong = struct.pack("<QQq", pointer.address, pointer.type, pointer.addend + 4)
+    assert data.count(entry) == 1
+
+    with pytest.raises(AssemblerError, match=r"pointer at \.data"):
+        check_edit(edited, CodeObject.read(data.replace(entry, wrong)))
 
 
 def test_insert_before_a_branch_target_is_skipped_by_the_branch(two: Listing) -> None:
