@@ -41,7 +41,7 @@ CHIPS = {
 DEFAULT_CHIP = {"gfx90a": "mi210", "gfx942": "mi300x", "gfx950": "mi355x"}
 
 _LIBRARY_NAME = "libamdhip64.so"
-# Where hip-python looks before LD_LIBRARY_PATH (rocm/bindings/util/paths.py), and Triton's HIP_PATH.
+# Where hip-python looks before LD_LIBRARY_PATH (rocm.bindings.util.paths), and Triton's HIP_PATH.
 _ROCM_VARIABLES = ("ROCM_PATH", "ROCM_HOME", "HIP_PATH")
 _ROCM_DEFAULT = "/opt/rocm"
 
