@@ -15,7 +15,7 @@ __all__ = ["ISSUE_CLOCKS", "issue_clocks", "result_clocks"]
 ISSUE_CLOCKS = 4
 """A SIMD gets an issue turn every four clocks."""
 
-_MEMORY_CLOCKS = {Unit.VMEM: 500, Unit.LDS: 64, Unit.SMEM: 200}
+_MEMORY_CLOCKS = {Unit.VMEM: 500, Unit.LDS: 64, Unit.SMEM: 100}
 
 
 def issue_clocks(effect: Effect, arch: str) -> int:

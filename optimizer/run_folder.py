@@ -7,6 +7,7 @@ grows.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Sequence
@@ -95,6 +96,11 @@ class RunFolder:
             self._log = (path / "attempts.jsonl").open("ab")
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from error
+        try:
+            fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._log.close()
+            raise UsageError(f"another process works in {path}") from error
 
     @property
     def _lineage(self) -> Path:

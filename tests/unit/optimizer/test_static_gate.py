@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from small_kernels import build_kernel, view_of
+
+from asmevo.codeobject.code_object import CodeObject
+from asmevo.optimizer.gate.static import find_interface_changes, find_static_faults
+from asmevo.optimizer.kernel_view import KernelView, view_kernel
+from asmevo.optimizer.proposal import Delete, Edit, InsertAfter, Move, Replace, apply_edits
+
+BODY = """
+global_load_dword v1, v[8:9], off
+v_mov_b32 v2, v4
+v_mov_b32 v3, v4
+s_waitcnt vmcnt(0)
+v_add_u32 v5, v1, v2
+v_mov_b32 v6, v5
+s_nop 0
+v_mov_b32_dpp v7, v6 row_shr:8 row_mask:0xf bank_mask:0xf bound_ctrl:1
+ds_write_b32 v10, v7
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v11, v10
+s_waitcnt lgkmcnt(0)
+global_store_dword v[12:13], v11, off
+global_store_dword v[12:13], v3, off
+"""
+LOAD, FIRST_MOVE, SECOND_MOVE, WAIT, ADD, COPY, NOP, DPP, WRITE = range(9)
+LDS_WAIT, BARRIER, READ, LAST_WAIT, FIRST_STORE, SECOND_STORE = range(9, 15)
+
+
+def faults_of(*edits: Edit) -> list[str]:
+    view = view_of(BODY)
+    candidate = view_kernel(apply_edits(view.listing, edits), "work")
+    return list(find_static_faults(view, candidate))
+
+
+def test_unchanged_kernel_has_no_faults() -> None:
+    assert not faults_of()
+
+
+def test_independent_instructions_may_change_places() -> None:
+    assert not faults_of(Move(id=FIRST_MOVE, after_id=SECOND_MOVE))
+
+
+@pytest.mark.parametrize(
+    ("edits", "reason"),
+    [
+        ((Delete(ids=(WAIT,)),), "may still be loading"),
+        ((Replace(id=WAIT, texts=("s_waitcnt vmcnt(1)",)),), "may still be loading"),
+        ((Delete(ids=(LDS_WAIT,)),), "synchronises while"),
+        ((Move(id=LDS_WAIT, after_id=BARRIER),), "synchronises while"),
+        ((Delete(ids=(NOP,)),), "valu-dpp"),
+        ((Move(id=ADD, after_id=COPY),), "another value of v5"),
+        ((Move(id=COPY, after_id=DPP),), "another value of v6"),
+        ((Delete(ids=(FIRST_MOVE,)),), "was removed though its result may be read"),
+        ((Delete(ids=(WRITE,)),), "was removed though its result may be read"),
+        ((Delete(ids=(BARRIER,)),), "was removed though its result may be read"),
+        ((Move(id=READ, after_id=WRITE),), "change places"),
+        ((Move(id=FIRST_STORE, after_id=SECOND_STORE),), "change places"),
+        ((Replace(id=SECOND_MOVE, texts=("v_mov_b32_e32 v3, v5",)),), "is new and not a wait"),
+        ((InsertAfter(id=SECOND_MOVE, texts=("v_mov_b32_e32 v4, 0",)),), "is new and not a wait"),
+    ],
+)
+def test_edit_that_changes_what_is_computed_is_rejected(
+    edits: tuple[Edit, ...], reason: str
+) -> None:
+    faults = faults_of(*edits)
+
+    assert any(reason in fault for fault in faults), faults
+
+
+def views_of(body: str, *edits: Edit) -> tuple[KernelView, KernelView]:
+    view = view_of(body)
+    return view, view_kernel(apply_edits(view.listing, edits), "work")
+
+
+def test_move_into_another_block_is_rejected() -> None:
+    body = "v_mov_b32 v1, v2\ns_cbranch_scc0 .Lend2\nv_mov_b32 v3, v4\n.Lend2:\n"
+    body += "global_store_dword v[12:13], v1, off\n"
+
+    faults = list(find_static_faults(*views_of(body, Move(id=0, after_id=2))))
+
+    assert any("came from another block" in fault for fault in faults)
+
+
+def test_move_behind_the_branch_of_a_block_is_rejected() -> None:
+    body = "s_cmp_eq_u32 s4, 0\nv_mov_b32 v1, v2\ns_cbranch_scc0 .Lend2\ns_nop 0\n.Lend2:\n"
+    body += "global_store_dword v[12:13], v1, off\n"
+
+    assert list(find_static_faults(*views_of(body, Move(id=0, after_id=2))))
+
+
+def test_interface_of_the_same_object_is_unchanged() -> None:
+    code_object = CodeObject.read(build_kernel(BODY))
+
+    assert not list(find_interface_changes(code_object, code_object))
+
+
+def test_interface_with_another_descriptor_or_metadata_is_reported() -> None:
+    code_object = CodeObject.read(build_kernel(BODY))
+    (kernel,) = code_object.kernels
+    other = dataclasses.replace(kernel, descriptor=b"\x01" + kernel.descriptor[1:])
+
+    changed = dataclasses.replace(code_object, kernels=(other,), metadata={})
+
+    assert list(find_interface_changes(code_object, changed)) == [
+        "the metadata changed",
+        "the descriptor of work changed",
+    ]
