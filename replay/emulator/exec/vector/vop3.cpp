@@ -1,7 +1,14 @@
+// The table of operations that exist only in VOP3; its families stand in vop3_*.cpp, division, fp8, lane_ops, sad.
+#include "exec/vector/tables.h"
 #include "isa/tables.h"
 
 namespace asmevo::emulator {
 
-std::span<const OpInfo> vop3_ops() { return {}; }
+std::span<const OpInfo> vop3_ops() {
+    static const std::vector<OpInfo> table =
+        join_tables({vop3_integer_ops(), vop3_float_ops(), vop3_division_ops(), vop3_convert_ops(),
+                     vop3_fp8_ops(), vop3_lane_ops(), vop3_sad_ops()});
+    return table;
+}
 
 }  // namespace asmevo::emulator

@@ -1,0 +1,149 @@
+// Operations on the bits of IEEE floats of 16, 32 and 64 bits that host arithmetic would get wrong: minimum and
+// maximum with AMD's NaN rules, classification, median, denormal tests.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "exec/vector/lanes.h"
+
+namespace asmevo::emulator {
+
+/// Field masks of the float format stored in an unsigned integer.
+template <typename U>
+struct FloatFormat {
+    static constexpr int kMantissaBits = sizeof(U) == 2 ? 10 : sizeof(U) == 4 ? 23 : 52;
+    static constexpr int kBias = sizeof(U) == 2 ? 15 : sizeof(U) == 4 ? 127 : 1023;
+    static constexpr U kSign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
+    static constexpr U kQuiet = static_cast<U>(U{1} << (kMantissaBits - 1));
+    static constexpr U kMantissa = static_cast<U>((U{1} << kMantissaBits) - 1);
+    static constexpr U kInfinity = static_cast<U>(~(kSign | kMantissa));
+    static constexpr int kExponentMax = static_cast<int>(kInfinity >> kMantissaBits);
+};
+
+template <typename U>
+constexpr bool is_nan(U bits) {
+    return static_cast<U>(bits & ~FloatFormat<U>::kSign) > FloatFormat<U>::kInfinity;
+}
+
+template <typename U>
+constexpr bool is_signaling(U bits) {
+    return is_nan(bits) && (bits & FloatFormat<U>::kQuiet) == 0;
+}
+
+template <typename U>
+constexpr U quieted(U bits) {
+    return static_cast<U>(bits | FloatFormat<U>::kQuiet);
+}
+
+template <typename U>
+constexpr int exponent_of(U bits) {
+    return static_cast<int>((bits & FloatFormat<U>::kInfinity) >> FloatFormat<U>::kMantissaBits);
+}
+
+/// Integer that orders floats by value, with -0 below +0.
+template <typename U>
+constexpr std::make_signed_t<U> order_key(U bits) {
+    using S = std::make_signed_t<U>;
+    const S value = static_cast<S>(bits);
+    return static_cast<S>(value ^ ((value >> (8 * sizeof(U) - 1)) & std::numeric_limits<S>::max()));
+}
+
+template <typename U>
+constexpr bool equal_values(U a, U b) {
+    return a == b || static_cast<U>((a | b) << 1) == 0;
+}
+
+// A NaN gives way to the other source; in IEEE mode a signalling one is quieted and wins (ISA, V_MIN_F32).
+template <typename U>
+constexpr U pick(LaneEnv env, U a, U b, bool a_wins) {
+    U result = a_wins ? a : b;
+    result = is_nan(b) ? a : result;
+    result = is_nan(a) ? b : result;
+    result = env.ieee() && is_signaling(b) ? quieted(b) : result;
+    return env.ieee() && is_signaling(a) ? quieted(a) : result;
+}
+
+template <typename U>
+constexpr U min_float(LaneEnv env, U a, U b) {
+    return pick(env, a, b, order_key(a) < order_key(b));
+}
+
+template <typename U>
+constexpr U max_float(LaneEnv env, U a, U b) {
+    return pick(env, a, b, order_key(a) > order_key(b));
+}
+
+template <typename U>
+constexpr U min3_float(LaneEnv env, U a, U b, U c) {
+    return min_float(env, min_float(env, a, b), c);
+}
+
+template <typename U>
+constexpr U max3_float(LaneEnv env, U a, U b, U c) {
+    return max_float(env, max_float(env, a, b), c);
+}
+
+template <typename U>
+constexpr U med3_float(LaneEnv env, U a, U b, U c) {
+    const U largest = max3_float(env, a, b, c);
+    U result = max_float(env, a, b);
+    result = equal_values(largest, b) ? max_float(env, a, c) : result;
+    result = equal_values(largest, a) ? max_float(env, b, c) : result;
+    return is_nan(a) || is_nan(b) || is_nan(c) ? min3_float(env, a, b, c) : result;
+}
+
+// IEEE 754-2019 minimum: a NaN wins (gfx950).
+template <typename U>
+constexpr U minimum_float(U a, U b) {
+    const U smaller = order_key(a) < order_key(b) ? a : b;
+    return is_nan(a) ? quieted(a) : is_nan(b) ? quieted(b) : smaller;
+}
+
+template <typename U>
+constexpr U maximum_float(U a, U b) {
+    const U larger = order_key(a) > order_key(b) ? a : b;
+    return is_nan(a) ? quieted(a) : is_nan(b) ? quieted(b) : larger;
+}
+
+/// Whether the class of `bits` is in `wanted` (V_CMP_CLASS: sNaN, qNaN, -inf, -normal, -denormal, -0, +0, …).
+template <typename U>
+constexpr bool in_class(U bits, uint32_t wanted) {
+    const bool negative = (bits & FloatFormat<U>::kSign) != 0;
+    const U magnitude = static_cast<U>(bits & ~FloatFormat<U>::kSign);
+    int bit;
+    if (is_nan(bits)) {
+        bit = is_signaling(bits) ? 0 : 1;
+    } else if (magnitude == FloatFormat<U>::kInfinity) {
+        bit = negative ? 2 : 9;
+    } else if (exponent_of(bits) != 0) {
+        bit = negative ? 3 : 8;
+    } else if (magnitude != 0) {
+        bit = negative ? 4 : 7;
+    } else {
+        bit = negative ? 5 : 6;
+    }
+    return ((wanted >> bit) & 1) != 0;
+}
+
+inline float flushed(float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : value;
+}
+
+/// value * 2^exponent, rounded once, into the denormal range too.
+inline float scale_f32(float value, int32_t exponent) {
+    const int32_t limited = exponent < -400 ? -400 : exponent > 400 ? 400 : exponent;
+    const double factor = std::bit_cast<double>(static_cast<uint64_t>(1023 + limited) << 52);
+    return static_cast<float>(value * factor);  // exact in double
+}
+
+/// As scale_f32 for a value that is then rounded to f16.
+inline F16 scale_f16(F16 value, int32_t exponent) {
+    const int32_t limited = exponent < -60 ? -60 : exponent > 60 ? 60 : exponent;
+    return value.value * std::bit_cast<float>(static_cast<uint32_t>(127 + limited) << 23);
+}
+
+}  // namespace asmevo::emulator
