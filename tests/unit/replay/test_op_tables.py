@@ -30,6 +30,7 @@ LITERAL = 0x42280000
 SDST, SSRC0, SSRC1 = 16, 32, 48
 VDST, VSRC0, VSRC1, VSRC2 = 64, 128, 160, 192
 MAI_FIRST = 0x34
+WIDE = {"b64", "f64"}
 
 
 # Prints its operands unlike every other buffer access.
@@ -46,6 +47,8 @@ def vector_source(row: Row, position: int) -> int:
         return 0
     if row.src[position] == "mask" or (position == 1 and row.name.endswith("lane_b32")):
         return SSRC1
+    if row.name == "v_writelane_b32":
+        return SSRC0
     return 0x100 + (VSRC0, VSRC1, VSRC2)[position]
 
 
@@ -86,7 +89,9 @@ def short_vector_words(row: Row) -> Iterator[list[int]]:
     sdwa = 0x06060600 if row.encoding != "vopc" else 0x06060000
     yield [code | 249, sdwa | VSRC0]
     if row.encoding != "vopc":
-        yield [code | 250, 0xFF011100 | VSRC0]
+        # row_shr:1; 64-bit operations have only row_newbcast.
+        control = 0x150 if WIDE & {*row.dst, *row.src} else 0x111
+        yield [code | 250, 0xFF000000 | control << 8 | VSRC0]
 
 
 FORMS_ONLY_E32 = frozenset(

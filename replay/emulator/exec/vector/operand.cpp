@@ -86,6 +86,10 @@ void load_vgpr(const Wave& wave, const Inst& inst, int index, Scratch& scratch) 
     const Operand& operand = inst.src[index];
     const uint16_t first = vgpr_number(wave, operand, index);
     const int count = operand.dwords == 2 ? 2 : 1;
+    const bool is_wide = count == 2 || inst.dst[0].dwords == 2;
+    if (index == 0 && inst.dpp.enabled && is_wide && inst.dpp.control >> 4 != 0x15) {
+        throw Fault("64-bit operations have only the DPP control row_newbcast");
+    }
     for (int i = 0; i < count; ++i) {
         const uint32_t* lanes = wave.lanes(static_cast<uint16_t>(first + i));
         if (index == 0 && inst.dpp.enabled) {

@@ -34,7 +34,7 @@ constexpr uint16_t saturate_bytes(uint32_t value) {
 }
 
 constexpr OpInfo kTable[] = {
-    vector_row("v_nop", Encoding::kVop1, 0, kNone, {}, no_operation),
+    vector_row("v_nop", Encoding::kVop1, 0, kNone, {}, no_operation, kNoVop3),
     row("v_mov_b32", 1, kB32, kB32, lanes<[](uint32_t a) { return a; }, kNoFlush>),
     row("v_not_b32", 43, kB32, kB32, lanes<[](uint32_t a) { return ~a; }>),
     row("v_bfrev_b32", 44, kB32, kB32, lanes<[](uint32_t a) { return reverse_bits(a); }>),
