@@ -87,7 +87,7 @@ class RunFolder:
         self.attempts: dict[str, dict[str, Any]] = {}
         if self._lineage.exists():
             self._load()
-        elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+        elif not _may_become_run_folder(path):
             raise UsageError(
                 f"{path} is not empty and no run folder", hint="name another -o RUNDIR"
             )
@@ -196,6 +196,13 @@ class RunFolder:
                 self.attempts[attempt["id"]] = attempt
             except (ValueError, KeyError, TypeError) as error:
                 raise UsageError(f"{path} is damaged: {error}") from error
+
+
+def _may_become_run_folder(path: Path) -> bool:
+    """True for a new or empty folder, and for one whose run was killed before its first commit."""
+    if not path.exists():
+        return True
+    return path.is_dir() and {one.name for one in path.iterdir()} <= {"objects", "attempts.jsonl"}
 
 
 def _read_node(content: dict[str, Any]) -> Node:

@@ -197,6 +197,15 @@ def test_run_folder_of_another_run_is_refused(tmp_path: Path) -> None:
         run_search(path, WAITS + NOPS, FakeReplayer(build_kernel(WAITS + NOPS)))
 
 
+def test_run_folder_killed_before_its_first_commit_is_taken_up(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    RunFolder(path, identity_of(build_kernel(NOPS))).close()
+
+    folder, _ = run_search(path, NOPS, FakeReplayer(build_kernel(NOPS)))
+
+    assert folder.best.mutator == "W6"
+
+
 def test_run_folder_in_use_is_refused(tmp_path: Path) -> None:
     identity = identity_of(build_kernel(NOPS))
 
