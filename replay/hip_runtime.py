@@ -87,8 +87,17 @@ class HipRuntime:
     """Device 0 of the runtime that the environment selects."""
 
     def __init__(self) -> None:
-        """Open the runtime."""
-        _call("hipInit", 0)
+        """Open the runtime.
+
+        Raises:
+            DeviceError: There is no libamdhip64.so, or it has no device.
+        """
+        try:
+            _call("hipInit", 0)
+        except RuntimeError as error:  # hip-python's, when it cannot open the library
+            raise DeviceError(
+                f"no HIP runtime: {error}", hint="asmevo doctor says what is missing"
+            ) from error
         _call("hipSetDevice", 0)
 
     def granularity_bytes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -71,9 +72,10 @@ class DemoServer:
     def _wait_until_healthy(self) -> None:
         deadline = time.monotonic() + self._start_timeout_s
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        stdout = self._process.stdout
+        is_ready = select.select([stdout], [], [], self._start_timeout_s)[0]
+        line = stdout.readline() if is_ready else b""
         if not line:
-            self._process.wait()
             raise RuntimeError(f"the server did not start: {self.log[-2000:]}")
         started = json.loads(line)
         self.port, self.pid = started["port"], started["pid"]
@@ -95,10 +97,14 @@ class DemoServer:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+        self._final_log = self.log
+        self._log.close()
 
     @property
     def log(self) -> str:
         """What the server wrote to stderr so far."""
+        if self._log.closed:
+            return self._final_log
         size = os.fstat(self._log.fileno()).st_size
         return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
 
