@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from asmevo.codeobject.code_object import CodeObject
-from asmevo.errors import AsmevoError, UsageError
+from asmevo.errors import CodeObjectError, UsageError
 from asmevo.files import write_whole
 from asmevo.shim.swap_manifest import SwapEntry, write_manifest
 
@@ -51,9 +53,14 @@ def pack(run_folders: Sequence[Path], output: Path) -> tuple[SwapEntry, ...]:
 
 
 def _read_run(folder: Path) -> tuple[CodeObject, CodeObject]:
-    _check_summary(folder / "summary.json")
-    k0 = _read_object(folder / "k0.hsaco")
-    best = _read_object(folder / "best.hsaco")
+    summary = _read_summary(folder / "summary.json")
+    if summary.get("has_improved") is not True:
+        raise UsageError(f"{folder}: the run found no improvement")
+    k0_data, best_data = _read_bytes(folder / "k0.hsaco"), _read_bytes(folder / "best.hsaco")
+    for name, data in (("k0", k0_data), ("best", best_data)):
+        if summary.get(f"{name}_sha256") != hashlib.sha256(data).hexdigest():
+            raise UsageError(f"{folder}: {name}.hsaco is not the object of summary.json")
+    k0, best = _parse(folder / "k0.hsaco", k0_data), _parse(folder / "best.hsaco", best_data)
     if best.data == k0.data:
         raise UsageError(f"{folder}: the run found no improvement")
     if best.target_id != k0.target_id or best.version != k0.version:
@@ -64,7 +71,7 @@ def _read_run(folder: Path) -> tuple[CodeObject, CodeObject]:
     return k0, best
 
 
-def _check_summary(path: Path) -> None:
+def _read_summary(path: Path) -> dict[str, Any]:
     """A run without a readable summary has not ended, or is no run."""
     try:
         with path.open("rb") as file:
@@ -77,17 +84,21 @@ def _check_summary(path: Path) -> None:
         raise UsageError(f"{path} is damaged: {error}") from error
     if not isinstance(summary, dict):
         raise UsageError(f"{path} is damaged: not an object")
+    return summary
 
 
-def _read_object(path: Path) -> CodeObject:
+def _read_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(_MAX_OBJECT_BYTES)
+            return file.read(_MAX_OBJECT_BYTES)
     except FileNotFoundError as error:
         raise UsageError(f"{path.parent}: the run has no {path.name}") from error
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def _parse(path: Path, data: bytes) -> CodeObject:
     try:
         return CodeObject.read(data)
-    except AsmevoError as error:
+    except CodeObjectError as error:
         raise UsageError(f"{path}: {error}") from error

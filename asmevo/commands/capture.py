@@ -1,11 +1,138 @@
-"""The capture command."""
+"""The capture command: snapshot kernel dispatches of live processes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+if TYPE_CHECKING:
+    from asmevo.capture.collector import Captured, CaptureResult
 
 __all__ = ["register"]
 
+app = typer.Typer(no_args_is_help=True, help="Capture kernel dispatches of live processes")
 
-def register(app: typer.Typer) -> None:
+
+def register(parent: typer.Typer) -> None:
     """Add the command to the command line."""
+    parent.add_typer(app, name="capture")
+
+
+@app.callback()
+def capture() -> None:
+    """Capture kernel dispatches of live processes."""
+
+
+@app.command("attach")
+def attach(
+    pid: Annotated[int, typer.Argument(metavar="PID", help="Process that launches kernels.")],
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the bundles.")],
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option("--kernel", metavar="GLOB", help="Kernel names to capture; repeatable."),
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Dispatches of each kernel (default 1).")] = 1,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, max=86400, help="Seconds to wait for launches (default 30).")
+    ] = 30.0,
+    max_mib: Annotated[
+        int,
+        typer.Option(min=1, max=1 << 20, help="Largest dispatch, in MiB of memory (default 2048)."),
+    ] = 2048,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
+    ] = False,
+) -> None:
+    """Capture dispatches of a running process, then let go of it
+
+    The process goes on working. Each bundle holds all memory that one launch can reach, before
+    and after it: treat bundles like a memory dump.
+
+    asmevo capture attach 1234 --kernel 'softmax*' -o captures
+
+    asmevo capture attach 1234 --kernel '*' --count 3 --timeout 60 -o captures
+    """
+    from asmevo.capture.attach import attach as attach_to
+    from asmevo.capture.collector import CaptureOptions, collect, describe_nothing_captured
+    from asmevo.errors import UsageError
+
+    globs = tuple(kernel or ["*"])
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be made: {error.strerror}") from error
+    options = CaptureOptions(
+        globs=globs, count=count, timeout_s=timeout, max_bytes=max_mib << 20, output=output
+    )
+    with _Progress() as progress, attach_to(pid) as target:
+        progress.attached(pid)
+        result = collect(target, options, progress)
+    if not result.captured:
+        raise describe_nothing_captured(result, globs)
+    _print_result(result, as_json=as_json)
+
+
+class _Progress:
+    """One line on a terminal's stderr that follows the capture; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._status = self._console.status("Attaching")
+        self._taken = 0
+
+    def __enter__(self) -> _Progress:
+        if self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def attached(self, pid: int) -> None:
+        self._status.update(f"Attached to {pid}, waiting for launches")
+
+    def captured(self, captured: Captured) -> None:
+        from rich.markup import escape
+
+        self._taken += 1
+        self._status.update(f"{self._taken} captured, last {escape(captured.kernel[:60])}")
+
+    def refused(self, kernel: str, reason: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(f"not captured: {kernel[:80]}: {reason}"))
+
+
+def _print_result(result: CaptureResult, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(result)
+        return
+    for captured in result.captured:
+        typer.echo(
+            f"Wrote {captured.path} ({captured.size_bytes / (1 << 20):.2f} MiB of memory, launch "
+            f"held {captured.pause_ms:.2f} ms)"
+        )
+
+
+def _print_json(result: CaptureResult) -> None:
+    import json
+
+    data: dict[str, Any] = {
+        "bundles": [
+            {
+                "path": str(captured.path),
+                "kernel": captured.kernel,
+                "size_bytes": captured.size_bytes,
+                "pause_ms": captured.pause_ms,
+            }
+            for captured in result.captured
+        ],
+        "refused": [{"kernel": kernel, "reason": reason} for kernel, reason in result.refused],
+        "seen": list(result.seen),
+    }
+    typer.echo(json.dumps(data, indent=1))

@@ -1,0 +1,228 @@
+"""Gets into a running process with Frida, and out of it again, leaving it as it was.
+
+Frida only loads the resident C library and calls it: no code of the target is patched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import mmap
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from asmevo.capture.control_block import CONTROL_VERSION, Control, ControlBlock, map_shared
+from asmevo.capture.loaded_objects import LoadedObjects
+from asmevo.capture.target_process import (
+    ProcessMemory,
+    TargetProcess,
+    explain_denied,
+    find_target,
+    has_frida_agent,
+)
+from asmevo.errors import AsmevoError, MissingToolError, TargetError
+from asmevo.native import capture_library
+
+__all__ = ["AttachedTarget", "attach"]
+
+_log = logging.getLogger(__name__)
+
+_AGENT = Path(__file__).parent / "agent" / "agent.js"
+
+# The hooks take themselves out when they have not heard of us for so long.
+_PATIENCE_S = 5.0
+_HEARTBEAT_S = 0.5
+
+# A target that exits while the agent is on its way out may crash: wait until it is gone, and a bit.
+_LEAVE_TIMEOUT_S = 10.0
+_LEAVE_GRACE_S = 1.0
+
+INITIAL_DATA_BYTES = 16 << 20
+
+
+class AttachedTarget:
+    """A process with our hooks in it: what the collector needs of it."""
+
+    def __init__(self, process: TargetProcess, session: Any, exports: Any) -> None:
+        """`session` and `exports` are Frida's."""
+        self.process = process
+        self._session = session
+        self._exports = exports
+        self._data: mmap.mmap | None = None
+        control_fd = self._call("open", process.hip_path)
+        memory = map_shared(process.pid, control_fd, minimum_bytes=ctypes.sizeof(Control))
+        self.control = ControlBlock(memory)
+        self.memory = ProcessMemory(process.pid)
+        debug_address = self._call("find_debug_list")
+        if debug_address is None:
+            raise TargetError("the HIP runtime of the process keeps no list of its code objects")
+        self.objects = LoadedObjects(self.memory, int(debug_address, 16))
+        self._stop = threading.Event()
+        self._heart = threading.Thread(target=self._beat, name="asmevo-heartbeat", daemon=True)
+        self._heart.start()
+        self.reserve(INITIAL_DATA_BYTES)
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the process has ended or thrown the agent out."""
+        return not self._session.is_detached
+
+    @property
+    def data(self) -> mmap.mmap:
+        """The memory that snapshots are copied into."""
+        if self._data is None:
+            raise TargetError("no data memory is reserved")
+        return self._data
+
+    def reserve(self, size: int) -> None:
+        """Make room for snapshots of `size` bytes; only while the record is ours."""
+        self._data = None
+        descriptor = self._call("reserve", size)
+        self._data = map_shared(self.process.pid, descriptor, minimum_bytes=size)
+
+    def hook(self) -> int:
+        """Swap the slots; the number of functions hooked."""
+        return int(self._call("hook"))
+
+    def close(self) -> None:
+        """Put the slots back."""
+        self._stop.set()
+        if self.is_alive and (foreign := self._call("close")):
+            _log.warning("%d functions were hooked by another tool meanwhile: left alone", foreign)
+
+    def _beat(self) -> None:
+        while not self._stop.is_set():
+            with contextlib.suppress(ValueError):  # unmapped while we were asleep
+                self.control.keep_alive(_PATIENCE_S)
+            self._stop.wait(_HEARTBEAT_S)
+
+    def _call(self, name: str, *arguments: object) -> Any:
+        with _explained(self.process.pid):
+            return getattr(self._exports, name)(*arguments)
+
+
+@contextlib.contextmanager
+def attach(pid: int) -> Iterator[AttachedTarget]:
+    """Attach to a process; put everything back and leave it at the end of the block.
+
+    Raises:
+        TargetError: The process cannot be attached to; it was not touched, or is as it was.
+    """
+    process = find_target(pid)
+    library = _find_library(pid)
+    frida = _import_frida()
+    with _explained(pid):
+        session = frida.attach(pid)
+    target = None
+    try:
+        with _explained(pid):
+            script = session.create_script(_AGENT.read_text(), name="asmevo")
+            script.load()
+        version = _load(script, library, pid)
+        if version != CONTROL_VERSION:
+            raise TargetError(
+                f"process {pid} has a capture library of another asmevo version loaded",
+                hint="restart the process",
+            )
+        target = AttachedTarget(process, session, script.exports_sync)
+        yield target
+    finally:
+        with _interrupts_held():
+            _leave(pid, session, target)
+
+
+def _load(script: Any, library: Path, pid: int) -> int:
+    with _explained(pid):
+        return int(script.exports_sync.load(str(library)))
+
+
+def _leave(pid: int, session: Any, target: AttachedTarget | None) -> None:
+    try:
+        if target is not None:
+            target.close()
+    except AsmevoError as error:
+        _log.warning("hooks of process %d: %s; they take themselves out", pid, error)
+    finally:
+        if not session.is_detached:
+            with contextlib.suppress(Exception):  # it may end in this very moment
+                session.detach()
+        deadline = time.monotonic() + _LEAVE_TIMEOUT_S
+        while has_frida_agent(pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if Path(f"/proc/{pid}").exists():
+            time.sleep(_LEAVE_GRACE_S)
+
+
+def _find_library(pid: int) -> Path:
+    """The capture library, which the target must see under the same path."""
+    library = capture_library()
+    seen = Path(f"/proc/{pid}/root{library}")
+    try:
+        is_same = os.path.samestat(seen.stat(), library.stat())
+    except PermissionError as error:
+        raise explain_denied(pid) from error
+    except OSError:
+        is_same = False
+    if not is_same:
+        raise TargetError(
+            f"process {pid} runs in a file system without {library}",
+            hint="install asmevo at the same path inside its container",
+        )
+    return library
+
+
+def _import_frida() -> Any:
+    try:
+        import frida
+    except ImportError as error:
+        raise MissingToolError(
+            f"frida cannot be loaded: {error}", hint="pip install frida==17.26.2"
+        ) from error
+    return frida
+
+
+@contextlib.contextmanager
+def _explained(pid: int) -> Iterator[None]:
+    """Turn Frida's exceptions into one line of ours."""
+    frida = _import_frida()
+    rules: tuple[tuple[type[Exception], Callable[[Exception], TargetError]], ...] = (
+        (frida.ProcessNotFoundError, lambda _: TargetError(f"there is no process {pid}")),
+        (frida.PermissionDeniedError, lambda _: explain_denied(pid)),
+        (
+            frida.ProcessNotRespondingError,
+            lambda _: TargetError(f"process {pid} does not respond: stopped or being debugged?"),
+        ),
+        (
+            frida.InvalidOperationError,
+            lambda _: TargetError(f"process {pid} ended during the capture"),
+        ),
+    )
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("frida", "_frida")):
+            raise
+        for kind, make in rules:
+            if isinstance(error, kind):
+                raise make(error) from error
+        message = str(error).removeprefix("Error: ")
+        raise TargetError(f"process {pid}: {message}") from error
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Leaving a target takes a second or two: a second Ctrl-C must not cut that short."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

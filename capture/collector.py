@@ -1,0 +1,295 @@
+"""Collects dispatches from a hooked target: answers its questions and writes the bundles."""
+
+from __future__ import annotations
+
+import fnmatch
+import mmap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from asmevo.capture.bundle_writer import BundleWriter
+from asmevo.capture.control_block import (
+    MAX_LAYOUTS,
+    ControlBlock,
+    Record,
+    RecordStatus,
+    State,
+    Verdict,
+)
+from asmevo.capture.kernel_layout import make_layout
+from asmevo.capture.kernel_locator import (
+    LOCAL_SIZE,
+    MAX_THREADS,
+    REGISTERS,
+    SHARED_SIZE,
+    locate_kernel,
+)
+from asmevo.capture.loaded_objects import LoadedKernel, LoadedObjects
+from asmevo.capture.target_process import ProcessMemory, TargetProcess
+from asmevo.errors import BundleError, CaptureError, TargetError
+
+__all__ = [
+    "CaptureOptions",
+    "CaptureResult",
+    "Captured",
+    "Observer",
+    "Target",
+    "collect",
+    "describe_nothing_captured",
+]
+
+_POLL_S = 0.002
+_RETRY_S = 0.02  # after a launch that could not be captured
+_MAX_REFUSALS = 50  # in a row, until a kernel is given up
+_SETTLE_S = 1.0  # a glob with wildcards waits so long for further kernels
+_ATTRIBUTES = (MAX_THREADS, SHARED_SIZE, LOCAL_SIZE, REGISTERS)  # in the record's order
+
+
+class Target(Protocol):
+    """What the collector needs of a target."""
+
+    process: TargetProcess
+    control: ControlBlock
+    memory: ProcessMemory
+    objects: LoadedObjects
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the process has ended."""
+
+    @property
+    def data(self) -> mmap.mmap:
+        """The memory with the snapshots."""
+
+    def reserve(self, size: int) -> None:
+        """Make that memory larger."""
+
+    def hook(self) -> int:
+        """Put the hooks in."""
+
+
+class Observer(Protocol):
+    """Told what happens, for a progress display."""
+
+    def captured(self, captured: Captured) -> None:
+        """A bundle was written."""
+
+    def refused(self, kernel: str, reason: str) -> None:
+        """A dispatch could not be captured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureOptions:
+    """What to capture, and for how long."""
+
+    globs: tuple[str, ...]
+    count: int  # dispatches of each kernel of each code object
+    timeout_s: float
+    max_bytes: int  # of one dispatch's regions
+    output: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One bundle written."""
+
+    path: Path
+    kernel: str
+    size_bytes: int  # of the regions
+    pause_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureResult:
+    """What came of a capture."""
+
+    captured: tuple[Captured, ...]
+    refused: tuple[tuple[str, str], ...]  # kernel and reason, the last of each kernel
+    seen: tuple[str, ...]  # names of kernels launched meanwhile
+
+
+@dataclass(slots=True)
+class _Variant:
+    """A kernel of one code object: what is captured of it."""
+
+    loaded: LoadedKernel
+    layout: int
+    taken: int = 0
+    refusals: int = 0
+    is_given_up: bool = False
+
+
+@dataclass(slots=True)
+class _State:
+    """Everything known during one capture."""
+
+    variants: dict[tuple[str, str], _Variant] = field(default_factory=dict)
+    functions: dict[tuple[int, int], _Variant] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    captured: list[Captured] = field(default_factory=list)
+    last_news: float = 0.0
+
+
+def collect(target: Target, options: CaptureOptions, observer: Observer) -> CaptureResult:
+    """Capture until every wanted kernel has its dispatches, or the time is over.
+
+    Raises:
+        TargetError: The target ended, or the hooks took themselves out.
+    """
+    return _Collector(target, options, observer).run()
+
+
+class _Collector:
+    def __init__(self, target: Target, options: CaptureOptions, observer: Observer) -> None:
+        self._target = target
+        self._control = target.control
+        self._options = options
+        self._observer = observer
+        self._writer = BundleWriter(options.output, target.process)
+        self._state = _State()
+
+    def run(self) -> CaptureResult:
+        self._control.set_globs(self._options.globs)
+        self._control.fields.max_bytes = self._options.max_bytes
+        self._target.hook()
+        deadline = time.monotonic() + self._options.timeout_s
+        self._control.set_state(State.ARMED)
+        while not self._is_complete() and time.monotonic() < deadline:
+            if not self._target.is_alive:
+                raise TargetError(f"process {self._target.process.pid} ended during the capture")
+            state = self._control.state
+            if state is State.CLOSED:
+                raise TargetError(
+                    "the hooks took themselves out: this process was stopped for too long"
+                )
+            if state is State.READY:
+                self._handle(self._control.fields.record)
+                self._control.set_state(State.ARMED)
+            else:
+                time.sleep(_POLL_S)
+        return CaptureResult(
+            captured=tuple(self._state.captured),
+            refused=tuple(self._state.refused.items()),
+            seen=self._control.seen_names,
+        )
+
+    def _is_complete(self) -> bool:
+        """Every glob has a kernel, every kernel its dispatches, and no further ones are likely."""
+        variants = self._state.variants
+        pending = [v for v in variants.values() if v.taken < self._options.count]
+        if any(not v.is_given_up for v in pending):
+            return False
+        names = {name for name, _ in variants} | set(self._state.refused)
+        if not all(any(fnmatch.fnmatchcase(n, g) for n in names) for g in self._options.globs):
+            return False
+        has_wildcards = any(set(glob) & set("*?[") for glob in self._options.globs)
+        return not has_wildcards or time.monotonic() - self._state.last_news > _SETTLE_S
+
+    def _handle(self, record: Record) -> None:
+        name = bytes(record.name[: record.name_bytes]).decode(errors="replace")
+        key = (int(record.function), int(record.generation))
+        variant = self._state.functions.get(key)
+        try:
+            if record.status == RecordStatus.QUESTION:
+                self._state.last_news = time.monotonic()
+                self._answer(record, name, key)
+            elif record.status == RecordStatus.NEED_SPACE:
+                self._make_room(int(record.need_bytes))
+            elif record.status == RecordStatus.CAPTURED and variant is not None:
+                self._write(record, name, variant)
+            elif record.status == RecordStatus.REFUSED:
+                self._note_refusal(record, name, variant)
+        except (CaptureError, BundleError) as error:
+            self._refuse(name, str(error))
+            self._control.answer(record, Verdict.UNWANTED)
+            if variant is not None:
+                variant.is_given_up = True
+
+    def _answer(self, record: Record, name: str, key: tuple[int, int]) -> None:
+        """Find the code object of a function and tell the hot path its layout."""
+        loaded = locate_kernel(
+            self._target.objects.find_kernels(name),
+            function=int(record.function),
+            attributes=dict(zip(_ATTRIBUTES, record.attributes, strict=False)),
+            memory=self._target.memory,
+        )
+        content = (name, loaded.code_object.sha256)
+        variant = self._state.variants.get(content)
+        if variant is None:
+            if len(self._state.variants) >= MAX_LAYOUTS:
+                raise CaptureError(f"more than {MAX_LAYOUTS} kernels match")
+            variant = _Variant(loaded=loaded, layout=len(self._state.variants))
+            self._control.set_layout(variant.layout, make_layout(loaded.kernel))
+            self._state.variants[content] = variant
+        self._state.functions[key] = variant
+        self._answer_wanted(record, variant)
+
+    def _answer_wanted(self, record: Record, variant: _Variant) -> None:
+        is_wanted = variant.taken < self._options.count and not variant.is_given_up
+        verdict = Verdict.WANTED if is_wanted else Verdict.UNWANTED
+        self._control.answer(record, verdict, variant.layout)
+
+    def _make_room(self, need_bytes: int) -> None:
+        available = _available_bytes()
+        if need_bytes > available // 2:
+            raise CaptureError(
+                f"its snapshots take {need_bytes} bytes; {available} are free on this machine"
+            )
+        self._target.reserve(need_bytes)
+
+    def _write(self, record: Record, name: str, variant: _Variant) -> None:
+        if name != variant.loaded.kernel.name:
+            raise CaptureError("its handle was given to another kernel")
+        if variant.taken < self._options.count:
+            path = self._writer.write(record, self._target.data, variant.loaded, variant.taken)
+            variant.taken += 1
+            variant.refusals = 0
+            captured = Captured(
+                path=path,
+                kernel=name,
+                size_bytes=sum(r.size for r in record.regions[: record.region_count]),
+                pause_ms=record.pause_ns / 1e6,
+            )
+            self._state.captured.append(captured)
+            self._observer.captured(captured)
+        self._answer_wanted(record, variant)
+
+    def _note_refusal(self, record: Record, name: str, variant: _Variant | None) -> None:
+        reason = bytes(record.reason).decode(errors="replace")
+        if variant is not None:
+            variant.refusals += 1
+            if variant.refusals >= _MAX_REFUSALS:
+                raise CaptureError(reason)
+        self._refuse(name, reason)
+        time.sleep(_RETRY_S)
+
+    def _refuse(self, name: str, reason: str) -> None:
+        if self._state.refused.get(name) != reason:
+            self._state.refused[name] = reason
+            self._observer.refused(name, reason)
+
+
+def _available_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def describe_nothing_captured(result: CaptureResult, globs: Sequence[str]) -> CaptureError:
+    """The error for a capture without a bundle: why, as far as is known."""
+    if result.refused:
+        kernel, reason = result.refused[0]
+        return CaptureError(f"no dispatch could be captured: {kernel}: {reason}")
+    wanted = ", ".join(globs)
+    if not result.seen:
+        return CaptureError(
+            f"no kernel matched {wanted}: the process launched none at all meanwhile",
+            hint="let it work, or give it more time with --timeout",
+        )
+    few = ", ".join(name[:60] for name in result.seen[:5])
+    more = f" and {len(result.seen) - 5} more" if len(result.seen) > 5 else ""
+    return CaptureError(f"no kernel matched {wanted}", hint=f"kernels seen: {few}{more}")

@@ -1,0 +1,134 @@
+"""The code objects a HIP process has loaded, also before anyone looked.
+
+The runtime keeps a list of them for debuggers: the exported variable `_amdgpu_r_debug`, a
+`struct r_debug` (glibc's link.h) whose entries name each object by a URI,
+`memory://PID#offset=…&size=…` or `file://PATH#offset=…&size=…` (LLVM's AMDGPU usage, "Loaded code
+object path URI").
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import struct
+import time
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from asmevo.capture.target_process import ProcessMemory
+from asmevo.codeobject.code_object import CodeObject, Kernel
+from asmevo.errors import CodeObjectError, TargetError
+
+__all__ = ["LoadedKernel", "LoadedObjects"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_OBJECTS = 1 << 16
+_MAX_OBJECT_BYTES = 1 << 30
+_MAX_URI_BYTES = 4096
+_CONSISTENT = 0  # r_state: no change is under way
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedKernel:
+    """A kernel of a loaded code object, and where the object was loaded."""
+
+    code_object: CodeObject
+    kernel: Kernel
+    load_bias: int  # loaded address minus ELF address
+
+    @property
+    def descriptor_address(self) -> int:
+        """Device address of the kernel descriptor: what a dispatch packet names."""
+        return self.load_bias + self.kernel.descriptor_address
+
+
+class LoadedObjects:
+    """Reads the list and the objects; objects seen before are not read or parsed twice."""
+
+    def __init__(self, memory: ProcessMemory, debug_address: int) -> None:
+        """`debug_address` is that of `_amdgpu_r_debug`."""
+        self._memory = memory
+        self._debug_address = debug_address
+        self._parsed: dict[str, CodeObject | None] = {}
+
+    def find_kernels(self, name: str) -> tuple[LoadedKernel, ...]:
+        """All kernels of this name that are loaded now.
+
+        Raises:
+            TargetError: The list cannot be read.
+        """
+        found = []
+        for bias, uri in self._read_list():
+            data = self._read_object(uri)
+            if data is None or name.encode() not in data:
+                continue
+            code_object = self._parse(data)
+            for kernel in code_object.kernels if code_object else ():
+                if code_object and kernel.name == name:
+                    found.append(
+                        LoadedKernel(code_object=code_object, kernel=kernel, load_bias=bias)
+                    )
+        return tuple(found)
+
+    def _read_list(self) -> tuple[tuple[int, str], ...]:
+        """Load bias and URI of each object; read again while the runtime changes the list."""
+        for _ in range(_ATTEMPTS):
+            try:
+                if self._read_state() == _CONSISTENT:
+                    entries = tuple(self._walk())
+                    if self._read_state() == _CONSISTENT:
+                        return entries
+            except TargetError:
+                pass
+            time.sleep(0.01)
+        raise TargetError("the list of loaded code objects cannot be read")
+
+    def _read_state(self) -> int:
+        return int(struct.unpack("=I", self._memory.read(self._debug_address + 24, 4))[0])
+
+    def _walk(self) -> Iterator[tuple[int, str]]:
+        (at,) = struct.unpack("=Q", self._memory.read(self._debug_address + 8, 8))
+        for _ in range(_MAX_OBJECTS):
+            if at == 0:
+                return
+            bias, name, _, following = struct.unpack("=QQQQ", self._memory.read(at, 32))
+            yield bias, self._memory.read_string(name, _MAX_URI_BYTES)
+            at = following
+        raise TargetError("the list of loaded code objects has no end")
+
+    def _read_object(self, uri: str) -> bytes | None:
+        location = urllib.parse.urlsplit(uri)
+        options = dict(urllib.parse.parse_qsl(location.fragment or location.query))
+        try:
+            offset = int(options.get("offset", "0"), 0)
+            size = int(options.get("size", "0"), 0)
+            if not 0 <= size <= _MAX_OBJECT_BYTES:
+                raise ValueError
+            if location.scheme == "memory":
+                return self._memory.read(offset, size)
+            if location.scheme == "file":
+                return self._read_file(urllib.parse.unquote(location.path), offset, size)
+        except (OSError, ValueError, TargetError) as error:
+            _log.info("code object %s cannot be read: %s", uri[:200], error)
+        return None
+
+    def _read_file(self, path: str, offset: int, size: int) -> bytes:
+        """The path is the target's: its root may be another one."""
+        with open(f"/proc/{self._memory.pid}/root/{path}", "rb") as file:
+            file.seek(offset)
+            length = size or min(os.fstat(file.fileno()).st_size - offset, _MAX_OBJECT_BYTES)
+            return file.read(length)
+
+    def _parse(self, data: bytes) -> CodeObject | None:
+        key = hashlib.sha256(data).hexdigest()
+        if key not in self._parsed:
+            try:
+                self._parsed[key] = CodeObject.read(data)
+            except CodeObjectError as error:
+                _log.info("a loaded code object is not understood: %s", error)
+                self._parsed[key] = None
+        return self._parsed[key]
