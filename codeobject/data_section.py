@@ -13,6 +13,7 @@ from asmevo.codeobject.directives import emit_descriptor
 from asmevo.codeobject.elf import Relocation, Section, Symbol
 from asmevo.codeobject.metadata_text import emit_bytes
 from asmevo.codeobject.symbol_name import quote_symbol, writable_symbols
+from asmevo.codeobject.unwind import SECTION_NAME, CodePointer, find_code_pointers
 
 if TYPE_CHECKING:
     from asmevo.codeobject.listing import Listing
@@ -71,14 +72,13 @@ def emit_data_sections(listing: Listing) -> Iterator[str]:
 
 
 def _section_directive(section: Section) -> str:
+    # Merge and string flags are left out: the contents are merged already, and LLVM refuses them
+    # for sections whose flags it knows by name.
     letters = "".join(
-        letter
-        for bit, letter in ((1, "w"), (2, "a"), (4, "x"), (0x10, "M"), (0x20, "S"))
-        if section.flags & bit
+        letter for bit, letter in ((1, "w"), (2, "a"), (4, "x")) if section.flags & bit
     )
     kind = "nobits" if section.type == "SHT_NOBITS" else "progbits"
-    entry = f",{section.entry_size or 1}" if "M" in letters else ""
-    return f'\t.section {quote_symbol(section.name)},"{letters}",@{kind}{entry}'
+    return f'\t.section {quote_symbol(section.name)},"{letters}",@{kind}'
 
 
 def _emit_section(listing: Listing, section: Section, referred: frozenset[int]) -> Iterator[str]:
@@ -87,9 +87,10 @@ def _emit_section(listing: Listing, section: Section, referred: frozenset[int]) 
     descriptors = ((one.descriptor_address, one) for one in source.kernels)
     kernels = {address: one for address, one in descriptors if section.holds(address)}
     relocations = {one.address: one for one in source.relocations if section.holds(one.address, 8)}
+    unwinds = {one.address: one.goal for one in _unwind_pointers(source, section)}
     symbols = _symbols_of(source, section)
     labels = (address for address in referred if section.holds(address, 0))
-    stops = sorted({section.address, end, *kernels, *relocations, *symbols, *labels})
+    stops = sorted({section.address, end, *kernels, *relocations, *unwinds, *symbols, *labels})
     position = section.address
     for number, stop in enumerate(stops):
         # A label inside a descriptor or a pointer cannot be placed; recovery's comparison reports
@@ -109,11 +110,18 @@ def _emit_section(listing: Listing, section: Section, referred: frozenset[int]) 
         elif stop in relocations:
             yield f"\t.quad {_pointer(relocations[stop], listing)}"
             position = stop + 8
+        elif stop in unwinds:
+            yield f"\t.long {text_label(unwinds[stop] - source.text.address)}-."
+            position = stop + 4
         else:
             position = stop
         if following > position:
             yield from _emit_range(section, position, following)
             position = following
+
+
+def _unwind_pointers(source: CodeObject, section: Section) -> tuple[CodePointer, ...]:
+    return find_code_pointers(source) if section.name == SECTION_NAME else ()
 
 
 def _emit_range(section: Section, start: int, end: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.instruction_text import has_encoding_suffix, normalize_text
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.toolchain import disassemble
+from asmevo.codeobject.unwind import SECTION_NAME
 from asmevo.errors import AssemblerError
 
 __all__ = ["check_edit"]
@@ -140,4 +141,6 @@ def _is_expected(difference: Difference) -> bool:
         return True
     if difference.part == "descriptor":
         return difference.detail.startswith("entry at ")
+    if difference.part == "section" and difference.name == SECTION_NAME:
+        return True
     return difference.part in ("symbol", "pointer") and difference.is_move

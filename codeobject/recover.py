@@ -19,6 +19,7 @@ from asmevo.codeobject.listing import Listing, ListingKernel, TextSymbol
 from asmevo.codeobject.pc_relative import PcRelative, symbolize_pc_relative
 from asmevo.codeobject.symbol_name import writable_symbols
 from asmevo.codeobject.toolchain import disassemble, link, try_assemble
+from asmevo.codeobject.unwind import find_code_pointers
 from asmevo.errors import AssemblerError, CodeObjectError
 
 __all__ = ["recover"]
@@ -131,6 +132,7 @@ def _text_symbols(
         for one in source.relocations
         if one.type == RELATIVE64 and text.holds(one.addend)
     }
+    pointed |= {one.goal - text.address for one in find_code_pointers(source)}
     symbols += [
         TextSymbol(
             name=text_label(offset),

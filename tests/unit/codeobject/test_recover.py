@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,6 +146,21 @@ def test_recover_metadata_in_another_encoding_stays_raw(build_object: Any) -> No
     listing = round_trip(data.replace(note, swapped))
 
     assert listing.has_raw_metadata
+
+
+def test_recover_unwind_records_follow_their_code(build_object: Any) -> None:
+    text = (Path(__file__).parents[2] / "fixtures" / "scale.s").read_text()
+    text = text.replace("scale:\n", "scale:\n.cfi_startproc\n").replace(
+        ".Lend:\n", ".Lend:\n.cfi_endproc\n"
+    )
+    data = link(assemble(text, "gfx942"))
+    frames = CodeObject.read(data).section(".eh_frame")
+    assert frames is not None
+    assert frames.size > 24
+
+    listing = round_trip(data)
+
+    rebuild_listing(listing.insert_after(listing.kernels[0].first_id, ["s_nop 0"]))
 
 
 def test_recover_object_without_kernels_is_refused() -> None:
