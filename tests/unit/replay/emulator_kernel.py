@@ -1,0 +1,187 @@
+"""Small kernels for the emulated device: assembled from a body, run in a process of their own.
+
+A failed launch leaves the device unusable, as on a GPU, so every run has its own process. The
+kernel gets s[0:1] = kernarg segment with two pointers: the output buffer and the input buffer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+KERNARG_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a launch did."""
+
+    status: int
+    ok: bool
+    report: str
+    output: bytes
+    wave_instructions: int
+    modelled_cycles: int
+    profile: list[list[int]]
+
+    def words(self) -> list[int]:
+        """The output as unsigned 32-bit words."""
+        return [
+            int.from_bytes(self.output[at : at + 4], "little")
+            for at in range(0, len(self.output), 4)
+        ]
+
+
+def kernel_text(
+    body: str,
+    *,
+    target: str = "gfx942",
+    vgprs: int = 32,
+    agprs: int = 0,
+    lds: int = 0,
+    directives: str = "",
+) -> str:
+    """A whole assembly file around `body`, which must end the program itself."""
+    total = (vgprs + 3) // 4 * 4 + agprs
+    return f"""
+.amdgcn_target "amdgcn-amd-amdhsa--{target}"
+.text
+.globl k
+.p2align 8
+.type k,@function
+k:
+{body}
+.Lend:
+.size k, .Lend-k
+.rodata
+.p2align 6
+.amdhsa_kernel k
+  .amdhsa_kernarg_size {KERNARG_BYTES}
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_next_free_vgpr {total}
+  .amdhsa_next_free_sgpr 64
+  .amdhsa_accum_offset {(vgprs + 3) // 4 * 4}
+  .amdhsa_group_segment_fixed_size {lds}
+  {directives}
+.end_amdhsa_kernel
+.amdgpu_metadata
+---
+amdhsa.version: [1, 2]
+amdhsa.target: amdgcn-amd-amdhsa--{target}
+amdhsa.kernels:
+  - .name: k
+    .symbol: k.kd
+    .kernarg_segment_size: {KERNARG_BYTES}
+    .kernarg_segment_align: 16
+    .group_segment_fixed_size: {lds}
+    .private_segment_fixed_size: 0
+    .wavefront_size: 64
+    .sgpr_count: 64
+    .vgpr_count: {vgprs}
+    .agpr_count: {agprs}
+    .max_flat_workgroup_size: 1024
+    .args:
+      - {{.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}}
+      - {{.offset: 8, .size: 8, .value_kind: global_buffer, .address_space: global}}
+...
+.end_amdgpu_metadata
+"""
+
+
+def run_kernel(
+    body: str,
+    *,
+    target: str = "gfx942",
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (64, 1, 1),
+    data: bytes = bytes(1024),
+    output_bytes: int = 1024,
+    options: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    vgprs: int = 32,
+    agprs: int = 0,
+    lds: int = 0,
+    directives: str = "",
+) -> Outcome:
+    """Assemble, load and launch `body` once."""
+    from asmevo.codeobject import toolchain
+
+    text = kernel_text(
+        body, target=target, vgprs=vgprs, agprs=agprs, lds=lds, directives=directives
+    )
+    image = toolchain.link(toolchain.assemble(text, target))
+    request = {
+        "image": image.hex(),
+        "grid": grid,
+        "block": block,
+        "data": data.hex(),
+        "output_bytes": output_bytes,
+        "options": dict(options or {}),
+    }
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__))],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PATH": "", "ASMEVO_EMULATOR_ARCH": target, **_library_path(), **(environment or {})},
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    report = answer["report"]
+    return Outcome(
+        status=answer["status"],
+        ok=report["ok"],
+        report=report["report"],
+        output=bytes.fromhex(answer["output"]),
+        wave_instructions=report["wave_instructions"],
+        modelled_cycles=report["modelled_cycles"],
+        profile=report["profile"],
+    )
+
+
+def _library_path() -> dict[str, str]:
+    from asmevo.native import emulator_library
+
+    return {"EMULATOR": str(emulator_library())}
+
+
+def _child() -> None:
+    import os
+
+    request = json.load(sys.stdin)
+    hip = ctypes.CDLL(os.environ["EMULATOR"])
+    hip.asmevo_emulator_last_report.restype = ctypes.c_char_p
+    for name, value in request["options"].items():
+        assert hip.asmevo_emulator_set_option(name.encode(), value.encode()) == 0, name
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    image = bytes.fromhex(request["image"])
+    status = hip.hipModuleLoadData(ctypes.byref(module), image)
+    assert status == 0, f"hipModuleLoadData: {status}"
+    assert hip.hipModuleGetFunction(ctypes.byref(function), module, b"k") == 0
+    size, data = request["output_bytes"], bytes.fromhex(request["data"])
+    out, source = ctypes.c_void_p(), ctypes.c_void_p()
+    assert hip.hipMalloc(ctypes.byref(out), ctypes.c_size_t(size)) == 0
+    assert hip.hipMalloc(ctypes.byref(source), ctypes.c_size_t(len(data))) == 0
+    assert hip.hipMemset(out, 0, ctypes.c_size_t(size)) == 0
+    assert hip.hipMemcpy(source, data, ctypes.c_size_t(len(data)), 1) == 0
+    arguments = (ctypes.c_void_p * 2)(
+        ctypes.addressof(out), ctypes.addressof(source)
+    )
+    shape = [ctypes.c_uint(value) for value in (*request["grid"], *request["block"])]
+    status = hip.hipModuleLaunchKernel(function, *shape, ctypes.c_uint(0), None, arguments, None)
+    result = ctypes.create_string_buffer(size)
+    if status == 0:
+        assert hip.hipMemcpy(result, out, ctypes.c_size_t(size), 2) == 0
+    report = json.loads(hip.asmevo_emulator_last_report())
+    json.dump({"status": status, "report": report, "output": result.raw.hex()}, sys.stdout)
+
+
+if __name__ == "__main__":
+    _child()
