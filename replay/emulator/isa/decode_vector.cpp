@@ -269,9 +269,11 @@ bool Decoder::vop3p_mai() {
     const OpInfo& info = *inst_.info;
     bool acc_cd = bit(w, 15);
     bool acc_src[3] = {bit(w1, 27), bit(w1, 28), acc_cd};
-    inst_.cbsz = static_cast<uint8_t>(bits(w, 8, 3));
-    inst_.abid = static_cast<uint8_t>(bits(w, 11, 4));
-    inst_.blgp = static_cast<uint8_t>(bits(w1, 29, 3));
+    if (info.opcode != kAccvgprRead && info.opcode != kAccvgprWrite) {
+        inst_.cbsz = static_cast<uint8_t>(bits(w, 8, 3));
+        inst_.abid = static_cast<uint8_t>(bits(w, 11, 4));
+        inst_.blgp = static_cast<uint8_t>(bits(w1, 29, 3));
+    }
     bool writes_acc = info.opcode == kAccvgprWrite || (acc_cd && info.opcode != kAccvgprRead);
     inst_.dst[0] = vgpr_operand(bits(w, 0, 8), info.dst[0], writes_acc);
     for (unsigned i = 0; i < 3; ++i) {

@@ -241,7 +241,8 @@ std::string format(const Inst& inst) {
                 text.add(immediate);
                 text.add(inst.src[0]);
                 if (inst.info->flags & kLiteralK) {
-                    text.add(hex(inst.literal));
+                    auto value = static_cast<int32_t>(inst.literal);
+                    text.add(value >= -16 && value <= 64 ? std::to_string(value) : hex(inst.literal));
                 }
                 return text.finish("");
             }

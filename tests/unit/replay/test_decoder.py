@@ -13,7 +13,7 @@ from asmevo.codeobject.toolchain import assemble, disassemble
 COMMON = """
   s_load_dword s5, s[2:3], s7 offset:0x10
   s_load_dword s5, s[2:3], s0
-  s_load_dwordx4 vcc_hi, s[2:3], -0x4
+  s_load_dword vcc_hi, s[2:3], -0x4
   s_load_dwordx2 flat_scratch, s[2:3], 0x10
   s_buffer_load_dwordx8 s[8:15], s[4:7], 0x20 glc
   s_memtime s[2:3]
@@ -79,13 +79,12 @@ COMMON = """
   ds_write2_b32 v0, v1, v2 offset1:8
   ds_add_rtn_u32 v0, v1, v2 offset:65535
   ds_bpermute_b32 v0, v1, v2
-  ds_swizzle_b32 v0, v1 offset:0x80f0
   buffer_load_dwordx4 v[0:3], off, s[4:7], 0 offset:4095
   buffer_load_dword v1, v2, s[4:7], s3 offen
   buffer_store_dwordx2 v[0:1], v[2:3], s[4:7], 16 idxen offen
   buffer_atomic_add v0, v1, s[4:7], 0 offen
   flat_load_dwordx3 v[0:2], v[4:5] offset:16
-  flat_atomic_cmpswap_x2 v[0:1], v[2:3]
+  flat_atomic_cmpswap_x2 v[0:1], v[2:5]
   global_load_dword a1, v[2:3], off
   global_load_dwordx2 v[0:1], v4, s[2:3] offset:-4096
   global_store_byte_d16_hi v[0:1], v2, off offset:4095
@@ -101,7 +100,7 @@ GFX940 = """
   s_getreg_b32 s0, hwreg(HW_REG_XCC_ID)
   v_mov_b64_e32 v[0:1], 0x3ff00000
   v_fmaak_f32 v0, v1, v2, 0x42000000
-  v_fmamk_f32 v0, s1, 0x42000000, v2
+  v_fmamk_f32 v0, v1, 0x42000000, v2
   global_load_dword v0, v[2:3], off sc0 nt sc1
   global_atomic_add v0, v1, v2, s[2:3] sc0 sc1
   buffer_load_dword v1, v2, s[4:7], s3 offen sc0 nt sc1
