@@ -48,13 +48,16 @@ class SgprWriter {
     unsigned next_ = 0;
 };
 
-/// The scratch buffer descriptor of gfx90a: swizzled, 64 lanes interleaved by dwords.
+/// The scratch buffer descriptor of gfx90a. Hardware interleaves the lanes by dwords; here a lane's memory is one piece,
+/// as scratch and flat accesses see it: index = lane (ADD_TID), stride = bytes a lane. With ADD_TID the data format
+/// field holds the stride's upper bits.
 void put_scratch_descriptor(SgprWriter& sgprs, const Wave& wave) {
-    constexpr uint32_t kSwizzle = 1u << 31, kIndexStride64 = 3u << 21, kAddTid = 1u << 23;
+    constexpr uint32_t kAddTid = 1u << 23;
+    uint32_t stride = wave.scratch_stride;
     sgprs.put32(static_cast<uint32_t>(wave.scratch_base));
-    sgprs.put32(static_cast<uint32_t>(wave.scratch_base >> 32) | kSwizzle);
-    sgprs.put32(wave.scratch_stride * kLanes);
-    sgprs.put32(kIndexStride64 | kAddTid | 0x4000);
+    sgprs.put32(static_cast<uint32_t>(wave.scratch_base >> 32) | (stride & 0x3fff) << 16);
+    sgprs.put32(kLanes);
+    sgprs.put32(kAddTid | (stride >> 14 & 15) << 15);
 }
 
 void put_preloaded_kernargs(SgprWriter& sgprs, const DispatchRequest& request, Wave& wave) {
@@ -159,6 +162,21 @@ void reset_wave(Wave& wave) {
 
 }  // namespace
 
+ScratchMemory::~ScratchMemory() {
+    if (is_visible_) {
+        AddressSpace::get().remove(reinterpret_cast<uint64_t>(words_.data()));
+    }
+}
+
+void ScratchMemory::prepare(size_t bytes, bool is_visible) {
+    words_.resize(bytes / 4);
+    std::fill(words_.begin(), words_.end(), kUninitialised);
+    if (is_visible && !is_visible_ && bytes > 0) {
+        AddressSpace::get().add({reinterpret_cast<uint64_t>(words_.data()), bytes, MemoryKind::kDevice, true});
+        is_visible_ = true;
+    }
+}
+
 VgprAllocation vgpr_allocation(const KernelImage& kernel) {
     uint32_t total = (field(kernel.rsrc1, 0, 6) + 1) * 8;
     uint32_t arch = std::min((field(kernel.rsrc3, 0, 6) + 1) * 4, std::min(total, 256u));
@@ -192,10 +210,8 @@ void set_up_workgroup(DispatchContext& dispatch, Dim3 id, WorkgroupStorage& stor
     for (size_t i = 0; i < group.lds.size(); ++i) {
         group.lds[i] = static_cast<uint8_t>(kUninitialised >> (8 * (i & 3)));
     }
-    storage.scratch.resize(wave_count * kLanes * stride);
-    for (size_t i = 0; i < storage.scratch.size(); i += 4) {
-        std::memcpy(&storage.scratch[i], &kUninitialised, 4);
-    }
+    storage.scratch.prepare(wave_count * kLanes * stride,
+                            kernel.kernel_code_properties & kPrivateSegmentBuffer);
     while (group.waves.size() < wave_count) {
         group.waves.push_back(std::make_unique<Wave>());
     }

@@ -21,10 +21,27 @@ uint64_t start_address(const KernelImage& kernel);
 /// Scratch bytes a lane, rounded up to dwords; kernels with a dynamic stack get a fixed reserve.
 uint32_t scratch_bytes_per_lane(const KernelImage& kernel);
 
+/// The private memory of a workgroup's waves, lane after lane. Its size is the same for all workgroups of a dispatch.
+class ScratchMemory {
+  public:
+    ScratchMemory() = default;
+    ~ScratchMemory();
+    ScratchMemory(const ScratchMemory&) = delete;
+    ScratchMemory& operator=(const ScratchMemory&) = delete;
+
+    /// Fills it anew; `is_visible` when programs reach it through a buffer descriptor (gfx90a).
+    void prepare(size_t bytes, bool is_visible);
+    uint32_t* data() { return words_.data(); }
+
+  private:
+    std::vector<uint32_t> words_;
+    bool is_visible_ = false;
+};
+
 /// A workgroup with its waves and the memory behind them; reused for one workgroup after another.
 struct WorkgroupStorage {
     Workgroup group;
-    std::vector<uint8_t> scratch;
+    ScratchMemory scratch;
 };
 
 /// Puts `storage` into the start state of workgroup `id`.
