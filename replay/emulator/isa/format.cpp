@@ -81,8 +81,9 @@ std::string with_modifiers(const Operand& operand, const Inst& inst) {
     if (operand.abs) {
         text = "|" + text + "|";
     }
+    // Packed operations list their negations (neg_lo, neg_hi); v_fma_mix and its kin show them at the operand.
     bool is_packed = inst.info->encoding == Encoding::kVop3p &&
-                     (inst.info->flags & kPackedModifiers);
+                     (inst.info->flags & kPackedModifiers) && !is_mix(inst);
     if (operand.neg && !is_packed) {
         text = operand.kind == OperandKind::kConst && !operand.abs ? "neg(" + text + ")" : "-" + text;
     }
@@ -93,7 +94,8 @@ std::string suffix(const Inst& inst) {
     Encoding encoding = inst.info->encoding;
     bool is_short = encoding == Encoding::kVop1 || encoding == Encoding::kVop2 ||
                     encoding == Encoding::kVopc;
-    if (!is_short) {
+    bool has_operands = inst.dst[0] || inst.src[0];
+    if (!is_short || !has_operands) {
         return "";
     }
     if (inst.sdwa.enabled) {

@@ -145,10 +145,10 @@ std::string bit_list(const Inst& inst, const char* name, bool usual, Get get) {
 }
 
 std::string packed_modifiers(const Inst& inst) {
-    bool is_mix = inst.info->opcode >= 0x20 && inst.info->opcode <= 0x22;
+    bool mixes = is_mix(inst);
     std::string text = bit_list(inst, "op_sel", false, [](const Operand& o) { return o.op_sel; });
-    text += bit_list(inst, "op_sel_hi", !is_mix, [](const Operand& o) { return o.op_sel_hi; });
-    if (!is_mix) {
+    text += bit_list(inst, "op_sel_hi", !mixes, [](const Operand& o) { return o.op_sel_hi; });
+    if (!mixes) {
         text += bit_list(inst, "neg_lo", false, [](const Operand& o) { return o.neg; });
         text += bit_list(inst, "neg_hi", false, [](const Operand& o) { return o.neg_hi; });
     }

@@ -171,9 +171,7 @@ def _child() -> None:
     assert hip.hipMalloc(ctypes.byref(source), ctypes.c_size_t(len(data))) == 0
     assert hip.hipMemset(out, 0, ctypes.c_size_t(size)) == 0
     assert hip.hipMemcpy(source, data, ctypes.c_size_t(len(data)), 1) == 0
-    arguments = (ctypes.c_void_p * 2)(
-        ctypes.addressof(out), ctypes.addressof(source)
-    )
+    arguments = (ctypes.c_void_p * 2)(ctypes.addressof(out), ctypes.addressof(source))
     shape = [ctypes.c_uint(value) for value in (*request["grid"], *request["block"])]
     status = hip.hipModuleLaunchKernel(function, *shape, ctypes.c_uint(0), None, arguments, None)
     result = ctypes.create_string_buffer(size)

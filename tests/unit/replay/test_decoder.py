@@ -1,4 +1,4 @@
-"""The emulated device's decoder against LLVM: modifiers, constants, register files, and refusals."""
+"""The emulated device's decoder against LLVM: modifiers, constants, register files, refusals."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ COMMON = """
   v_cmp_lt_f32_e64 s[2:3], |v1|, -v2
   v_cmp_eq_u32_sdwa s[2:3], v0, v1 src0_sel:BYTE_0 src1_sel:WORD_1
   v_cmp_eq_u32_sdwa vcc, v0, v1 src0_sel:DWORD src1_sel:DWORD
-  v_add_u32_sdwa v0, v1, sext(v2) dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_0 src1_sel:WORD_1
-  v_mul_f32_sdwa v0, -v1, |v2| clamp dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_0 src1_sel:WORD_1
+  v_add_u32_sdwa v0, v1, sext(v2) dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_0
+  v_mul_f32_sdwa v0, -v1, |v2| clamp dst_unused:UNUSED_PAD src0_sel:WORD_0 src1_sel:WORD_1
   v_mov_b32_sdwa v0, s1 dst_sel:WORD_1 dst_unused:UNUSED_SEXT src0_sel:BYTE_3
   v_mov_b32_dpp v0, v1 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0
   v_mov_b32_dpp v0, v1 quad_perm:[3,2,1,0] row_mask:0xa bank_mask:0x5
@@ -122,7 +122,9 @@ def compare(target: str, data: bytes) -> list[str]:
     for one in disassemble(data, target):
         if one.mnemonic == ".long":
             continue
-        words = [int.from_bytes(one.data[at : at + 4], "little") for at in range(0, len(one.data), 4)]
+        words = [
+            int.from_bytes(one.data[at : at + 4], "little") for at in range(0, len(one.data), 4)
+        ]
         size, text = decode(target, [*words, 0, 0])
         same = text.split() == one.text.split() or one.target is not None
         if size != len(words) or not same:
@@ -132,7 +134,9 @@ def compare(target: str, data: bytes) -> list[str]:
 
 def text_section(source: str, target: str) -> bytes:
     header = f'.amdgcn_target "amdgcn-amd-amdhsa--{target}"\n.text\n'
-    section = ELFFile(io.BytesIO(assemble(header + source, target))).get_section_by_name(".text")
+    elf = ELFFile(io.BytesIO(assemble(header + source, target)))
+    section = elf.get_section_by_name(".text")
+    assert section is not None
     return bytes(section.data())
 
 

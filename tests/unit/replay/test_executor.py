@@ -41,9 +41,7 @@ def test_jump_to_an_illegal_address_faults(target: str, reason: str) -> None:
 
 
 def test_endless_loop_is_ended_by_the_watchdog() -> None:
-    outcome = run_kernel(
-        ".Lloop:\n  s_branch .Lloop", options={"max_wave_instructions": "100000"}
-    )
+    outcome = run_kernel(".Lloop:\n  s_branch .Lloop", options={"max_wave_instructions": "100000"})
 
     assert outcome.status == 719
     assert "did not end within 100000 wave instructions" in outcome.report
@@ -189,25 +187,13 @@ def test_work_item_ids_are_packed_into_v0() -> None:
         + STORE_S8
     )
 
-    outcome = run_kernel(
-        body, block=(4, 4, 4), directives=".amdhsa_system_vgpr_workitem_id 2"
-    )
+    outcome = run_kernel(body, block=(4, 4, 4), directives=".amdhsa_system_vgpr_workitem_id 2")
 
     assert outcome.words()[0] == 3 | 3 << 10 | 3 << 20
 
 
 def test_workgroup_ids_follow_the_user_sgprs() -> None:
     # One dword a workgroup: index = x + 2*y + 6*z.
-    body = (
-        POINTERS
-        + """
-  s_mul_i32 s9, s3, 2
-  s_add_u32 s9, s9, s2
-  s_mul_i32 s10, s11, 6
-  s_mov_b32 s8, 0
-  s_endpgm
-"""
-    )
     body = """
   s_mov_b32 s12, s2
   s_mov_b32 s13, s3

@@ -30,7 +30,7 @@ LITERAL = 0x42280000
 SDST, SSRC0, SSRC1 = 16, 32, 48
 VDST, VSRC0, VSRC1, VSRC2 = 64, 128, 160, 192
 MAI_FIRST = 0x34
-WIDE = {"b64", "f64"}
+WIDE = {"b64", "f64", "pk_f32"}
 
 
 # Prints its operands unlike every other buffer access.

@@ -1,4 +1,4 @@
-"""The timing model ranks: what helps a GPU lowers modelled cycles, what does not run costs nothing."""
+"""The timing model ranks: what helps a GPU lowers modelled cycles, dead code costs nothing."""
 
 from __future__ import annotations
 
