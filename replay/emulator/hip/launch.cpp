@@ -140,7 +140,7 @@ void write_packet(uint64_t address, const Launch& launch, const LaunchShape& sha
 
 Error dispatch(const Launch& launch, const LaunchShape& shape) {
     const Function& function = *launch.function;
-    std::lock_guard lock(g_mutex);
+    const auto lock = lock_launches();
     if (!g_memory.prepare()) {
         return kOutOfMemory;
     }
@@ -188,6 +188,8 @@ Error run_launch(const Launch& launch) {
     shape.dynamic_lds = static_cast<uint32_t>(launch.dynamic_lds);
     return dispatch(launch, shape);
 }
+
+std::unique_lock<std::mutex> lock_launches() { return std::unique_lock(g_mutex); }
 
 const std::string& last_report() { return t_report; }
 

@@ -1,6 +1,7 @@
 // Running one launch of the HIP API.
 #pragma once
 
+#include <mutex>
 #include <string>
 
 #include "hip/kernarg.h"
@@ -23,6 +24,9 @@ struct Launch {
 /// Checks the launch, runs it to its end in the calling thread, one launch at a time in the process. A launch that
 /// fails on the device prints its report and makes hipErrorLaunchFailure sticky.
 Error run_launch(const Launch& launch);
+
+/// Held while a launch runs. Calls that take memory away hold it too: as on a GPU, they wait for running kernels.
+std::unique_lock<std::mutex> lock_launches();
 
 /// JSON of the calling thread's last dispatch: see docs/internals.md.
 const std::string& last_report();

@@ -6,6 +6,7 @@
 #include "hip/allocation.h"
 #include "hip/api.h"
 #include "hip/device.h"
+#include "hip/launch.h"
 #include "hip/stream.h"
 #include "memory/arena.h"
 #include "memory/host_mappings.h"
@@ -70,6 +71,7 @@ uint64_t allocate(uint64_t size_bytes, MemoryKind kind, unsigned flags) {
 }
 
 bool release(uint64_t address) {
+    const auto launches = lock_launches();
     std::lock_guard lock(g_mutex);
     auto found = allocations().find(address);
     if (found == allocations().end() || found->second.is_registered_host) {
@@ -176,6 +178,7 @@ HIP_SLOT(hipHostRegister)(void* pointer, size_t size, unsigned flags) {
 HIP_SLOT(hipHostUnregister)(void* pointer) {
     return api_always([&] {
         const uint64_t base = reinterpret_cast<uint64_t>(pointer);
+        const auto launches = lock_launches();
         std::lock_guard lock(g_mutex);
         auto found = allocations().find(base);
         if (found == allocations().end() || !found->second.is_registered_host) {

@@ -10,6 +10,7 @@
 
 #include "hip/api.h"
 #include "hip/device.h"
+#include "hip/launch.h"
 #include "memory/address_space.h"
 #include "memory/arena.h"
 #include "memory/host_mappings.h"
@@ -133,6 +134,7 @@ Error set_access(uint64_t base, uint64_t size, const MemAccess& access) {
     }
     // The host keeps its rights: a read-only mapping is read-only to the device.
     const int protection = access.flags == kAccessNone ? PROT_NONE : PROT_READ | PROT_WRITE;
+    const auto launches = lock_launches();
     State& s = state();
     std::lock_guard lock(s.mutex);
     const bool is_covered = visit_mappings(s, base, size, [&](auto it) {
@@ -149,6 +151,7 @@ Error set_access(uint64_t base, uint64_t size, const MemAccess& access) {
 }
 
 Error unmap(uint64_t base, uint64_t size) {
+    const auto launches = lock_launches();
     State& s = state();
     std::lock_guard lock(s.mutex);
     const bool is_covered = visit_mappings(s, base, size, [&](auto it) {
