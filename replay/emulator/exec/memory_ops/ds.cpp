@@ -9,15 +9,11 @@
 namespace asmevo::emulator {
 namespace {
 
-uint64_t byte_address(const Wave& wave, const Inst& inst, int lane) {
-    return static_cast<uint64_t>(wave.lanes(inst.src[0].index)[lane]) + static_cast<uint32_t>(inst.offset);
-}
-
 /// Address of one access of read2/write2: its 8-bit offset counts elements, or 64 elements in the st64 forms.
 template <uint32_t Scale>
-uint64_t pair_address(const Wave& wave, const Inst& inst, int which, int lane) {
+uint32_t pair_address(const Wave& wave, const Inst& inst, int which, int lane) {
     const uint32_t offset = static_cast<uint32_t>(inst.offset) >> (8 * which) & 0xff;
-    return static_cast<uint64_t>(wave.lanes(inst.src[0].index)[lane]) + offset * Scale;
+    return wave.lanes(inst.src[0].index)[lane] + offset * Scale;
 }
 
 /// True when the whole workgroup allocation holds every lane's access, so that no lane needs a look of its own.
@@ -42,7 +38,7 @@ void access_lanes(Wave& wave, const Inst& inst, Body&& body) {
         }
         return;
     }
-    for_each_lane(exec, [&](int lane) { body(lane, lds_access(wave, byte_address(wave, inst, lane), Size, lane)); });
+    for_each_lane(exec, [&](int lane) { body(lane, lds_access(wave, ds_address(wave, inst, lane), Size, lane)); });
 }
 
 template <Data D>

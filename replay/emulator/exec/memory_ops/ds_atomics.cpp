@@ -40,8 +40,7 @@ template <AtomicOp Op, typename T, bool Returns>
 void atomic(Wave& wave, const Inst& inst) {
     const AtomicMode mode = atomic_mode(wave);
     for_each_lane(wave.exec(), [&](int lane) {
-        const uint64_t address =
-            static_cast<uint64_t>(wave.lanes(inst.src[0].index)[lane]) + static_cast<uint32_t>(inst.offset);
+        const uint32_t address = ds_address(wave, inst, lane);
         uint8_t* target = aligned_access<T>(wave, address, lane);
         const T first = read_register<T>(wave, inst.src[1].index, lane);
         T second = 0;
@@ -61,7 +60,7 @@ void atomic(Wave& wave, const Inst& inst) {
 template <typename T, uint32_t Scale>
 void exchange2(Wave& wave, const Inst& inst) {
     for_each_lane(wave.exec(), [&](int lane) {
-        const uint64_t base = wave.lanes(inst.src[0].index)[lane];
+        const uint32_t base = wave.lanes(inst.src[0].index)[lane];
         T old[2];
         for (unsigned which = 0; which < 2; ++which) {
             const uint32_t offset = (static_cast<uint32_t>(inst.offset) >> (8 * which) & 0xff) * Scale;
@@ -78,8 +77,7 @@ void exchange2(Wave& wave, const Inst& inst) {
 /// ds_condxchg32_rtn_b64: each dword is replaced, with its top bit cleared, if the data's top bit is set.
 void conditional_exchange(Wave& wave, const Inst& inst) {
     for_each_lane(wave.exec(), [&](int lane) {
-        const uint64_t address =
-            (static_cast<uint64_t>(wave.lanes(inst.src[0].index)[lane]) + static_cast<uint32_t>(inst.offset));
+        const uint32_t address = ds_address(wave, inst, lane);
         uint8_t* target = aligned_access<uint64_t>(wave, address, lane);
         for (unsigned dword = 0; dword < 2; ++dword) {
             const uint32_t data = wave.lanes(static_cast<uint16_t>(inst.src[1].index + dword))[lane];

@@ -96,8 +96,7 @@ void read_transposed(Wave& wave, const Inst& inst) {
     const uint64_t exec = wave.exec();
     uint8_t fetched[kLanes][size];
     for_each_lane(exec, [&](int lane) {
-        const uint64_t address =
-            static_cast<uint64_t>(wave.lanes(inst.src[0].index)[lane]) + static_cast<uint32_t>(inst.offset);
+        const uint32_t address = ds_address(wave, inst, lane);
         std::memcpy(fetched[lane], lds_access(wave, address, size, lane), size);
     });
     for_each_lane(exec, [&](int lane) {

@@ -29,6 +29,11 @@ inline void require_aligned(const char* space, uint64_t address, uint32_t alignm
     }
 }
 
+/// Address of a DS access. The sum is 32 bits wide: a negative base with an offset is usual compiler output.
+inline uint32_t ds_address(const Wave& wave, const Inst& inst, int lane) {
+    return wave.lanes(inst.src[0].index)[lane] + static_cast<uint32_t>(inst.offset);
+}
+
 /// LDS byte offset that M0 holds for LDS-DMA and the addtid forms: 16 bits; gfx950 has 160 KiB and uses 18.
 inline uint32_t lds_base_from_m0(const Wave& wave, const Inst& inst) {
     return wave.m0() & (inst.target == Target::kGfx950 ? 0x3ffffu : 0xffffu);
