@@ -120,9 +120,9 @@ float scaled_fma(float a, float b, float c, int scale) {
 }
 
 double scaled_fma(double a, double b, double c, int scale) {
-    const double plain = std::ldexp(__builtin_fma(a, b, c), scale);
-    if (!is_denormal(plain)) {
-        return plain;  // scaling a normal result is exact
+    const double plain = __builtin_fma(a, b, c);
+    if (exponent_of(bits_of(plain)) + scale >= 1) {
+        return std::ldexp(plain, scale);  // the result is normal, so scaling is exact
     }
     using Wide = __float128;  // 113 bits: the product is exact
     const Wide factor = std::ldexp(1.0, scale);
@@ -164,9 +164,9 @@ void divide_fmas(Wave& wave, const Inst& inst) {
 }
 
 // V_DIV_FIXUP on bits: S0 the quotient, S1 the denominator, S2 the numerator. `underflow` is what a quotient below
-// half the smallest denormal rounds to (only f32 and f64 test for it).
+// half the smallest denormal rounds to, `overflow` what one beyond the largest number does.
 template <typename U>
-U fix_quotient(U quotient, U denominator, U numerator, int apart_limit, U underflow) {
+U fix_quotient(U quotient, U denominator, U numerator, int apart_limit, U underflow, U overflow) {
     using Format = FloatFormat<U>;
     const U sign = static_cast<U>((denominator ^ numerator) & Format::kSign);
     const U top = static_cast<U>(denominator & ~Format::kSign);
@@ -190,19 +190,29 @@ U fix_quotient(U quotient, U denominator, U numerator, int apart_limit, U underf
     if (exponent_of(numerator) - exponent_of(denominator) < apart_limit) {
         return static_cast<U>(sign | underflow);
     }
+    // The guide's pseudocode tests S1 here, which cannot be infinite any more at this point.
+    if (exponent_of(quotient) == Format::kExponentMax) {
+        return static_cast<U>(sign | overflow);
+    }
     return static_cast<U>(sign | (quotient & ~Format::kSign));
 }
 
-constexpr int kNoLimit = -100000;
+constexpr auto fix_quotient_f16 = [](uint16_t quotient, uint16_t denominator, uint16_t numerator) {
+    constexpr int kNoLimit = -100000;  // v_div_fixup_f16 takes every other quotient as it is
+    const uint16_t overflow = quotient & 0x7fffu;
+    return fix_quotient(quotient, denominator, numerator, kNoLimit, uint16_t{0}, overflow);
+};
 
 template <typename T>
 T fix_quotient_of(T quotient, T denominator, T numerator) {
     using Traits = DivisionTraits<T>;
-    // Nearest even gives zero, rounding away from zero the smallest denormal.
+    // Nearest even gives zero and infinity; directed rounding may give the smallest or largest number.
     const T sign = std::signbit(denominator) != std::signbit(numerator) ? T(-1) : T(1);
-    const T rounded = sign * Traits::kSmallest * T(0.25);
+    const T underflow = sign * Traits::kSmallest * T(0.25);
+    const T overflow = sign * std::numeric_limits<T>::max() * T(2);
     return std::bit_cast<T>(fix_quotient(bits_of(quotient), bits_of(denominator), bits_of(numerator),
-                                         Traits::kUnderflow, bits_of(std::fabs(rounded))));
+                                         Traits::kUnderflow, bits_of(std::fabs(underflow)),
+                                         bits_of(std::fabs(overflow))));
 }
 
 constexpr OpInfo row(const char* name, uint16_t opcode, Type type, Handler run,
@@ -226,12 +236,8 @@ constexpr OpInfo kTable[] = {
     with_mask(row("v_div_scale_f64", 0x1e1, kF64, divide_scale<double>)),
     row("v_div_fmas_f32", 0x1e2, kF32, divide_fmas<float>, kReadsVcc),
     row("v_div_fmas_f64", 0x1e3, kF64, divide_fmas<double>, kReadsVcc),
-    row("v_div_fixup_legacy_f16", 0x1ef, kF16, lanes<[](uint16_t q, uint16_t d, uint16_t n) {
-            return fix_quotient(q, d, n, kNoLimit, uint16_t{0});
-        }>),
-    row("v_div_fixup_f16", 0x207, kF16, lanes<[](uint16_t q, uint16_t d, uint16_t n) {
-            return fix_quotient(q, d, n, kNoLimit, uint16_t{0});
-        }, kKeepsHigh>),
+    row("v_div_fixup_legacy_f16", 0x1ef, kF16, lanes<fix_quotient_f16>),
+    row("v_div_fixup_f16", 0x207, kF16, lanes<fix_quotient_f16, kKeepsHigh>),
 };
 
 }  // namespace
