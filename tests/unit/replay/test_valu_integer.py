@@ -250,9 +250,9 @@ s_mov_b64 s[40:41], vcc
 v_add_co_u32 v30, vcc, v10, v11
 v_addc_co_u32 v31, vcc, v12, v13, vcc
 v_cndmask_b32 v32, 0, 1, vcc
-v_sub_co_u32 v33, s[30:31], v10, v11
-v_subb_co_u32 v34, s[30:31], v12, v13, s[30:31]
-v_cndmask_b32 v35, 0, 1, s[30:31]
+v_sub_co_u32 v33, s[50:51], v10, v11
+v_subb_co_u32 v34, s[50:51], v12, v13, s[50:51]
+v_cndmask_b32 v35, 0, 1, s[50:51]
 v_subrev_co_u32 v36, vcc, v10, v11
 v_subbrev_co_u32 v37, vcc, v12, v13, vcc
 v_cndmask_b32 v38, 0, 1, vcc
