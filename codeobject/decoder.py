@@ -19,7 +19,13 @@ from asmevo.errors import AssemblerError
 __all__ = ["Decoded", "decode"]
 
 _MAX_CRASHES: Final = 16
-_OBJDUMP_LINE = re.compile(r"\t(.*?)\s*// ([0-9A-F]+): ([0-9A-F]{8}(?: [0-9A-F]{8})*)(?: <.*>)?$")
+_OBJDUMP_LINE = re.compile(
+    r"\t(.*?)\s*// ([0-9A-F]+): ([0-9A-F]{8}(?: [0-9A-F]{8})*)(?: <.*>)?( ; .*)?$"
+)
+_DATA = (".long", ".short", ".byte")
+# LLVM prints text for registers that an instruction cannot name, and says so in a comment: the text
+# means other bits.
+_DOUBTFUL = ("/*Invalid register", "Warning:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +97,15 @@ def _run_child(tool: Tool, data: bytes, processor: str) -> list[Decoded]:
     for line in done.output.decode("ascii", "replace").splitlines():
         fields = line.split(" ", 2)
         text = fields[2] if len(fields) == 3 else ""
-        decoded.append(Decoded(offset=int(fields[0]), size=int(fields[1]), text=text))
+        decoded.append(_decoded(int(fields[0]), int(fields[1]), text))
     return decoded
+
+
+def _decoded(offset: int, size: int, text: str) -> Decoded:
+    shown = text.partition(" ; ")[0]
+    if any(sign in text for sign in _DOUBTFUL):
+        shown = ""
+    return Decoded(offset=offset, size=size, text=" ".join(shown.split()))
 
 
 def _run_objdump(tool: Tool, data: bytes, processor: str) -> list[Decoded]:
@@ -110,8 +123,8 @@ def _run_objdump(tool: Tool, data: bytes, processor: str) -> list[Decoded]:
         offset, size = int(match[2], 16), 4 * len(match[3].split())
         if offset != position or offset + size > len(data):
             raise AssemblerError(f"{tool.path}: unexpected listing at offset {position:#x}")
-        text = "" if match[1].startswith((".long", ".byte", ".short")) else match[1]
-        decoded.append(Decoded(offset=offset, size=size, text=" ".join(text.split())))
+        is_data = match[1].startswith(_DATA)
+        decoded.append(_decoded(offset, size, "" if is_data else match[1] + (match[4] or "")))
         position += size
     if position != len(data):
         raise AssemblerError(f"{tool.path}: listing ends at offset {position:#x} of {len(data):#x}")

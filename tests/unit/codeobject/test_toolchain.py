@@ -86,6 +86,17 @@ def test_disassemble_undecodable_word_becomes_data() -> None:
     assert word.text == ".long 0xffffffff"
 
 
+@pytest.mark.parametrize("code", ["0e8a8386", "070191be", "0bff8090 06000200"])
+def test_disassemble_misaligned_registers_become_data(code: str) -> None:
+    data = bytes.fromhex(code.replace(" ", ""))
+
+    # LLVM prints s[2:3] for s3 and warns in a comment, which would assemble to other bits.
+    decoded = disassemble(NOP + data + NOP, "gfx942")
+
+    assert [one.mnemonic for one in decoded] == ["s_nop", ".long", "s_nop"]
+    assert decoded[1].data == data
+
+
 @pytest.mark.skipif(not llvm.find_tools(20), reason="needs LLVM 20 for gfx950")
 def test_disassemble_word_that_crashes_llvm_becomes_data() -> None:
     # SDWA with reserved bits: llvm-objdump 22 and LLVM-C die of it.
