@@ -18,10 +18,27 @@ CLANG = next(
 
 
 @pytest.mark.skipif(CLANG is None, reason="needs a clang with AMDGPU")
-@pytest.mark.parametrize("arch", ["gfx942", "gfx90a", "gfx950"])
-def test_compiled_program_gets_the_right_sums(arch: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arch", "flag"),
+    [
+        ("gfx942", "--no-offload-compress"),
+        ("gfx942", "--offload-compress"),
+        ("gfx90a", "--no-offload-compress"),
+        ("gfx950", "--no-offload-compress"),
+    ],
+)
+def test_compiled_program_gets_the_right_sums(arch: str, flag: str, tmp_path: Path) -> None:
     program = tmp_path / "axpy"
-    flags = ["-x", "hip", f"--offload-arch={arch}", "-O2", "-nogpuinc", "-nogpulib", "--hip-link"]
+    flags = [
+        "-x",
+        "hip",
+        f"--offload-arch={arch}",
+        "-O2",
+        "-nogpuinc",
+        "-nogpulib",
+        "--hip-link",
+        flag,
+    ]
     link = [f"-L{native.emulator_folder()}", "-lamdhip64"]
     subprocess.run([str(CLANG), *flags, str(SOURCE), "-o", str(program), *link], check=True)
 

@@ -1,4 +1,6 @@
 // Copies and fills. They run at once in the calling thread, on checked device ranges.
+#include "hip/copy.h"
+
 #include <cstring>
 
 #include "hip/api.h"
@@ -8,20 +10,6 @@
 
 namespace asmevo::emulator::hip {
 namespace {
-
-/// Device memory must be inside one allocation; any other address is the host program's own responsibility.
-bool is_copyable(const void* pointer, uint64_t size) {
-    const uint64_t address = reinterpret_cast<uint64_t>(pointer);
-    uint64_t begin, end;
-    if (address == 0 || address + size < address) {
-        return false;
-    }
-    if (!Arena::get().next(address, begin, end) || begin >= address + size) {
-        return true;
-    }
-    MemoryRange range;
-    return AddressSpace::get().find(address, size, range) && range.kind != MemoryKind::kPageableHost;
-}
 
 Error copy(void* to, const void* from, uint64_t size) {
     if (size == 0) {
@@ -105,6 +93,19 @@ Error on(const Stream* stream, Body&& body) {
 }
 
 }  // namespace
+
+bool is_copyable(const void* pointer, uint64_t size) {
+    const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+    uint64_t begin, end;
+    if (address == 0 || address + size < address) {
+        return false;
+    }
+    if (!Arena::get().next(address, begin, end) || begin >= address + size) {
+        return true;
+    }
+    MemoryRange range;
+    return AddressSpace::get().find(address, size, range) && range.kind != MemoryKind::kPageableHost;
+}
 
 HIP_SLOT(hipMemcpy)(void* to, const void* from, size_t size, int kind) {
     return api([&] { return copy_kind(to, from, size, kind); });

@@ -92,13 +92,6 @@ Error load_file(Module** out, const char* path) {
     return error == kSuccess ? keep_module(std::move(module), out) : error;
 }
 
-std::shared_ptr<Module> find_module(const Module* module) {
-    State& s = state();
-    std::shared_lock lock(s.mutex);
-    const auto found = s.modules.find(module);
-    return found == s.modules.end() ? nullptr : found->second;
-}
-
 Error unload(const Module* module) {
     State& s = state();
     std::shared_ptr<Module> last;  // freed outside the lock
@@ -120,6 +113,13 @@ Error unload(const Module* module) {
 
 Error load_code_object(const void* image, std::shared_ptr<Module>& out) {
     return load_bytes(readable_from(image), out);
+}
+
+std::shared_ptr<Module> find_module(const Module* module) {
+    State& s = state();
+    std::shared_lock lock(s.mutex);
+    const auto found = s.modules.find(module);
+    return found == s.modules.end() ? nullptr : found->second;
 }
 
 const Function* get_function(const std::shared_ptr<Module>& module, const char* name) {

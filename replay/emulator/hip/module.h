@@ -17,6 +17,9 @@ using Function = LoadedKernel;
 /// Reports on stderr why it fails.
 Error load_code_object(const void* image, std::shared_ptr<Module>& out);
 
+/// The module of a handle; null when it is none, or was unloaded.
+std::shared_ptr<Module> find_module(const Module* module);
+
 /// The function of `module` called `name`, known to find_function from now on; null if there is none.
 const Function* get_function(const std::shared_ptr<Module>& module, const char* name);
 

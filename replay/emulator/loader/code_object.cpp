@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "loader/compressed_bundle.h"
 #include "loader/debug_list.h"
 #include "loader/load_error.h"
 #include "loader/offload_bundle.h"
@@ -56,6 +57,11 @@ Value read_at(const uint8_t* bytes, size_t offset) {
 }  // namespace
 
 std::shared_ptr<LoadedCodeObject> LoadedCodeObject::load(std::span<const uint8_t> data, Target device) {
+    std::vector<uint8_t> decompressed;
+    if (is_compressed_bundle(data)) {
+        decompressed = decompress_bundle(data);
+        data = decompressed;
+    }
     if (is_offload_bundle(data)) {
         data = find_bundled(data, device);
     }

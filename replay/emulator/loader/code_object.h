@@ -29,8 +29,8 @@ struct LoadedVariable {
 /// Owns the memory, the decoded code and the kernels of one loaded code object. Immutable once loaded.
 class LoadedCodeObject {
   public:
-    /// Loads the code object that starts at `data` (an ELF image, or an offload bundle that holds one for the
-    /// device); bytes behind its end are ignored. Throws LoadError.
+    /// Loads the code object that starts at `data` (an ELF image, or an offload bundle, compressed or
+    /// not, that holds one for the device); bytes behind its end are ignored. Throws LoadError.
     static std::shared_ptr<LoadedCodeObject> load(std::span<const uint8_t> data, Target device);
     ~LoadedCodeObject();
     LoadedCodeObject(const LoadedCodeObject&) = delete;

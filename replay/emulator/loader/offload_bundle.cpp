@@ -8,12 +8,8 @@
 namespace asmevo::emulator {
 namespace {
 
-constexpr std::string_view kMagic = "__CLANG_OFFLOAD_BUNDLE__", kCompressedMagic = "CCOB";
+constexpr std::string_view kMagic = "__CLANG_OFFLOAD_BUNDLE__";
 constexpr uint64_t kMaxEntries = 1024;
-
-bool starts_with(std::span<const uint8_t> data, std::string_view magic) {
-    return data.size() >= magic.size() && std::memcmp(data.data(), magic.data(), magic.size()) == 0;
-}
 
 /// Takes the next 64-bit number off the front.
 uint64_t take(std::span<const uint8_t>& data) {
@@ -51,13 +47,10 @@ bool is_compatible(std::string_view id, Target device) {
 }  // namespace
 
 bool is_offload_bundle(std::span<const uint8_t> data) {
-    return starts_with(data, kMagic) || starts_with(data, kCompressedMagic);
+    return data.size() >= kMagic.size() && std::memcmp(data.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
 std::span<const uint8_t> find_bundled(std::span<const uint8_t> data, Target device) {
-    if (starts_with(data, kCompressedMagic)) {
-        throw_invalid("compressed offload bundles (CCOB) cannot be loaded; build with --no-offload-compress");
-    }
     auto rest = data.subspan(kMagic.size());
     const uint64_t count = take(rest);
     if (count > kMaxEntries) {

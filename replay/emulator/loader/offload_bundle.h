@@ -8,10 +8,10 @@
 
 namespace asmevo::emulator {
 
-/// True for an uncompressed (`__CLANG_OFFLOAD_BUNDLE__`) and for a compressed (`CCOB`) bundle.
+/// True for an uncompressed bundle (`__CLANG_OFFLOAD_BUNDLE__`).
 bool is_offload_bundle(std::span<const uint8_t> data);
 
-/// The entry for `device`; throws LoadError when there is none, or the bundle is damaged or compressed.
+/// The entry for `device`; throws LoadError when there is none, or the bundle is damaged.
 std::span<const uint8_t> find_bundled(std::span<const uint8_t> data, Target device);
 
 }  // namespace asmevo::emulator

@@ -139,6 +139,62 @@ def test_copy_2d_keeps_the_pitches(hip_library: ctypes.CDLL, block: ctypes.c_voi
     assert back.raw == data[40:60] + b"\xee" * 40
 
 
+class PitchedPointer(ctypes.Structure):
+    _fields_ = (
+        ("pointer", ctypes.c_void_p),
+        ("pitch", size_t),
+        ("width", size_t),
+        ("height", size_t),
+    )
+
+
+class Copy3D(ctypes.Structure):
+    _fields_ = (
+        ("from_array", ctypes.c_void_p),
+        ("from_position", size_t * 3),
+        ("source", PitchedPointer),
+        ("to_array", ctypes.c_void_p),
+        ("to_position", size_t * 3),
+        ("target", PitchedPointer),
+        ("extent", size_t * 3),
+        ("kind", ctypes.c_int),
+    )
+
+
+def test_copy_3d_moves_a_box(hip_library: ctypes.CDLL, block: ctypes.c_void_p) -> None:
+    data = ctypes.create_string_buffer(bytes(range(60)), 60)
+    source = PitchedPointer(ctypes.addressof(data), 5, 5, 4)  # 5 x 4 x 3
+    target = PitchedPointer(block.value, 10, 10, 10)
+    back = ctypes.create_string_buffer(1000)
+    hip_library.hipMemset(block, 0, size_t(1000))
+    box = {"from_position": (1, 2, 0), "to_position": (3, 0, 7), "extent": (2, 2, 3)}
+
+    copy = Copy3D(source=source, target=target, kind=HOST_TO_DEVICE, **box)
+    assert hip_library.hipMemcpy3D(ctypes.byref(copy)) == SUCCESS
+    hip_library.hipMemcpy(back, block, size_t(1000), DEVICE_TO_HOST)
+
+    expected = bytearray(1000)
+    for z in range(3):
+        for y in range(2):
+            for x in range(2):
+                place = 3 + x + 10 * (y + 10 * (7 + z))
+                expected[place] = 1 + x + 5 * (2 + y + 4 * z)
+    assert back.raw == bytes(expected)
+
+
+def test_copy_3d_beyond_the_allocation_is_refused(
+    hip_library: ctypes.CDLL, block: ctypes.c_void_p
+) -> None:
+    data = ctypes.create_string_buffer(60)
+    source = PitchedPointer(ctypes.addressof(data), 5, 5, 4)
+    target = PitchedPointer(block.value, 10, 10, 10)
+    box = {"to_position": (3, 0, 8), "extent": (2, 2, 3)}
+
+    copy = Copy3D(source=source, target=target, kind=HOST_TO_DEVICE, **box)
+
+    assert hip_library.hipMemcpy3D(ctypes.byref(copy)) == INVALID_VALUE
+
+
 def test_memory_info_counts_allocations(hip_library: ctypes.CDLL) -> None:
     free, total, after = size_t(), size_t(), size_t()
     hip_library.hipMemGetInfo(ctypes.byref(free), ctypes.byref(total))
