@@ -86,17 +86,13 @@ def _print_json(data: dict[str, Any]) -> None:
 
 
 def _print_manifest(path: Path, manifest: Manifest) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     dispatch, capture = manifest.dispatch, manifest.capture
-    facts = Table.grid(padding=(0, 2))
+    typer.echo(_printable(str(path)))
     for name, value in (
         ("kernel", dispatch.kernel),
         ("arch", dispatch.arch),
         ("launch", f"{dispatch.launch_function}, stream {dispatch.stream}"),
-        ("grid × block", f"{_times(dispatch.grid)} workgroups × {_times(dispatch.block)}"),
+        ("grid", f"{_times(dispatch.grid)} workgroups of {_times(dispatch.block)}"),
         ("dynamic LDS", f"{dispatch.dynamic_lds_bytes} bytes"),
         ("kernarg", f"{dispatch.kernarg_bytes} bytes explicit"),
         ("code object", f"{manifest.code_object.size_bytes} bytes, {manifest.code_object.sha256}"),
@@ -104,23 +100,25 @@ def _print_manifest(path: Path, manifest: Manifest) -> None:
         ("pause", f"{capture.pause_ms:.2f} ms"),
         ("command", " ".join(capture.command)),
     ):
-        facts.add_row(name, Text(_printable(value)))
-    regions = Table("#", "address", "bytes", "kind", "kernarg → offset", "after", box=None)
+        typer.echo(f"  {name:<12} {_printable(value)}")
+    rows = [("region", "address", "bytes", "kind", "after", "kernarg offset → region offset")]
     for region in manifest.regions:
         changed = "not recorded" if region.after is None else "changed"
-        regions.add_row(
-            str(region.index),
-            f"{region.address:#x}",
-            f"{region.size_bytes}",
-            str(region.kind),
-            ", ".join(f"+{p.kernarg_offset} → {p.region_offset:#x}" for p in region.pointers),
-            "unchanged" if region.after == region.before else changed,
+        pointers = ", ".join(f"{p.kernarg_offset} → {p.region_offset:#x}" for p in region.pointers)
+        rows.append(
+            (
+                str(region.index),
+                f"{region.address:#x}",
+                str(region.size_bytes),
+                str(region.kind),
+                "unchanged" if region.after == region.before else changed,
+                pointers,
+            )
         )
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(Text(_printable(str(path)), style="bold"))
-    console.print(facts)
-    console.print(regions)
-    console.print()
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        typer.echo(("  " + "  ".join(cells)).rstrip())
 
 
 def _times(numbers: tuple[int, int, int]) -> str:
