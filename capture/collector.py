@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import mmap
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -38,7 +37,7 @@ __all__ = [
     "Observer",
     "Target",
     "collect",
-    "describe_nothing_captured",
+    "find_failure",
 ]
 
 _POLL_S = 0.002
@@ -108,6 +107,8 @@ class CaptureResult:
 
     captured: tuple[Captured, ...]
     refused: tuple[tuple[str, str], ...]  # kernel and reason, the last of each kernel
+    unmatched: tuple[str, ...]  # globs that no kernel matched
+    incomplete: tuple[tuple[str, int], ...]  # kernel and the dispatches taken, too few
     seen: tuple[str, ...]  # names of kernels launched meanwhile
 
 
@@ -173,6 +174,12 @@ class _Collector:
         return CaptureResult(
             captured=tuple(self._state.captured),
             refused=tuple(self._state.refused.items()),
+            unmatched=self._unmatched(),
+            incomplete=tuple(
+                (name, variant.taken)
+                for (name, _), variant in self._state.variants.items()
+                if 0 < variant.taken < self._options.count
+            ),
             seen=self._control.seen_names,
         )
 
@@ -182,11 +189,18 @@ class _Collector:
         pending = [v for v in variants.values() if v.taken < self._options.count]
         if any(not v.is_given_up for v in pending):
             return False
-        names = {name for name, _ in variants} | set(self._state.refused)
-        if not all(any(fnmatch.fnmatchcase(n, g) for n in names) for g in self._options.globs):
+        if self._unmatched():
             return False
         has_wildcards = any(set(glob) & set("*?[") for glob in self._options.globs)
         return not has_wildcards or time.monotonic() - self._state.last_news > _SETTLE_S
+
+    def _unmatched(self) -> tuple[str, ...]:
+        names = {name for name, _ in self._state.variants} | set(self._state.refused)
+        return tuple(
+            glob
+            for glob in self._options.globs
+            if not any(fnmatch.fnmatchcase(name, glob) for name in names)
+        )
 
     def _handle(self, record: Record) -> None:
         name = bytes(record.name[: record.name_bytes]).decode(errors="replace")
@@ -279,17 +293,19 @@ def _available_bytes() -> int:
     return 0
 
 
-def describe_nothing_captured(result: CaptureResult, globs: Sequence[str]) -> CaptureError:
-    """The error for a capture without a bundle: why, as far as is known."""
-    if result.refused:
-        kernel, reason = result.refused[0]
-        return CaptureError(f"no dispatch could be captured: {kernel}: {reason}")
-    wanted = ", ".join(globs)
-    if not result.seen:
-        return CaptureError(
-            f"no kernel matched {wanted}: the process launched none at all meanwhile",
-            hint="let it work, or give it more time with --timeout",
-        )
-    few = ", ".join(name[:60] for name in result.seen[:5])
-    more = f" and {len(result.seen) - 5} more" if len(result.seen) > 5 else ""
-    return CaptureError(f"no kernel matched {wanted}", hint=f"kernels seen: {few}{more}")
+def find_failure(result: CaptureResult) -> CaptureError | None:
+    """Why a capture has not given what was asked for; None when every glob gave a bundle."""
+    if result.unmatched:
+        wanted = ", ".join(result.unmatched)
+        if not result.seen:
+            return CaptureError(
+                f"no kernel matched {wanted}: the process launched none at all meanwhile",
+                hint="let it work, or give it more time with --timeout",
+            )
+        few = ", ".join(name[:60] for name in result.seen[:5])
+        more = f" and {len(result.seen) - 5} more" if len(result.seen) > 5 else ""
+        return CaptureError(f"no kernel matched {wanted}", hint=f"kernels seen: {few}{more}")
+    if result.captured:
+        return None
+    kernel, reason = result.refused[0] if result.refused else ("", "its launches stopped")
+    return CaptureError(f"no dispatch could be captured: {kernel}: {reason}")

@@ -92,13 +92,14 @@ class LoadedObjects:
 
     def _walk(self) -> Iterator[tuple[int, str]]:
         (at,) = struct.unpack("=Q", self._memory.read(self._debug_address + 8, 8))
-        for _ in range(_MAX_OBJECTS):
-            if at == 0:
-                return
+        visited: set[int] = set()
+        while at != 0:
+            if at in visited or len(visited) == _MAX_OBJECTS:
+                raise TargetError("the list of loaded code objects has no end")
+            visited.add(at)
             bias, name, _, following = struct.unpack("=QQQQ", self._memory.read(at, 32))
             yield bias, self._memory.read_string(name, _MAX_URI_BYTES)
             at = following
-        raise TargetError("the list of loaded code objects has no end")
 
     def _read_object(self, uri: str) -> bytes | None:
         location = urllib.parse.urlsplit(uri)

@@ -56,7 +56,7 @@ def attach(
     asmevo capture attach 1234 --kernel '*' --count 3 --timeout 60 -o captures
     """
     from asmevo.capture.attach import attach as attach_to
-    from asmevo.capture.collector import CaptureOptions, collect, describe_nothing_captured
+    from asmevo.capture.collector import CaptureOptions, collect, find_failure
     from asmevo.errors import UsageError
 
     globs = tuple(kernel or ["*"])
@@ -70,9 +70,9 @@ def attach(
     with _Progress() as progress, attach_to(pid) as target:
         progress.attached(pid)
         result = collect(target, options, progress)
-    if not result.captured:
-        raise describe_nothing_captured(result, globs)
     _print_result(result, as_json=as_json)
+    if failure := find_failure(result):
+        raise failure
 
 
 class _Progress:
@@ -112,6 +112,8 @@ def _print_result(result: CaptureResult, *, as_json: bool) -> None:
     if as_json:
         _print_json(result)
         return
+    for kernel, taken in result.incomplete:
+        typer.echo(f"asmevo: warning: only {taken} dispatches of {kernel[:80]} in time", err=True)
     for captured in result.captured:
         typer.echo(
             f"Wrote {captured.path} ({captured.size_bytes / (1 << 20):.2f} MiB of memory, launch "
