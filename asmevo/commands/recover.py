@@ -59,8 +59,9 @@ def recover_command(
     if as_json:
         print(json.dumps(facts))
         return
+    kernels = "1 kernel" if len(listing.kernels) == 1 else f"{len(listing.kernels)} kernels"
     print(
-        f"{listing.arch}: {len(listing.kernels)} kernels, {facts['instructions']} instructions, "
+        f"{listing.arch}: {kernels}, {facts['instructions']} instructions, "
         f"{facts['kept_as_bytes']} of them kept as bytes; rebuilt and compared: identical"
     )
     for blocker in listing.edit_blockers:

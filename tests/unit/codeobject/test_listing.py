@@ -34,12 +34,12 @@ def rebuilt(listing: Listing) -> Listing:
     return recover(rebuild_listing(listing))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def two(build_object: Any) -> Listing:
     return recover(build_object("two_kernels"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def preload(build_object: Any) -> Listing:
     return recover(build_object("preload"))
 
