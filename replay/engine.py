@@ -7,6 +7,7 @@ with the bundle restored and replaces it when it is lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -81,7 +82,9 @@ class ReplaySession:
         self.kernel = manifest.dispatch.kernel
         self.device = device
         self._job = Job(bundle=str(bundle_path.absolute()), repeats=repeats, facts=facts)
-        self._environment = device.environment()
+        # Out of a candidate's reach: the worker's own memory, which holds what it is compared with.
+        fenced = replace(device, discrete=True) if device.chip is not None else device
+        self._environment = fenced.environment()
         self._timeout_s = timeout_s
         size = sum(region.size_bytes for region in manifest.regions)
         self._transfer_s = _TRANSFER_BASE_S + size / _TRANSFER_BYTES_PER_S

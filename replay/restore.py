@@ -84,7 +84,7 @@ class RestoredMemory:
         for mapping in devices:
             runtime.back(mapping.address, mapping.size_bytes)
         for mapping in self._mappings:
-            if mapping.memory is layout.Memory.PINNED:
+            if mapping.memory is not layout.Memory.DEVICE:
                 runtime.register_host(mapping.address, mapping.size_bytes)
 
     def _load(self, region: Region) -> Bytes:

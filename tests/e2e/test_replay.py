@@ -137,7 +137,9 @@ _STORE_PAST_END = (
 )
 
 
-@pytest.mark.parametrize("kind", [RegionKind.DEVICE, RegionKind.PINNED_HOST, RegionKind.MANAGED])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in RegionKind if kind is not RegionKind.MODULE_GLOBAL]
+)
 def test_replay_of_k0_is_identical_to_golden_output_and_itself(
     tmp_path: Path, device: Device, kind: RegionKind
 ) -> None:
@@ -331,6 +333,62 @@ def test_replay_of_unfit_candidate_is_rejected_before_launch(
     assert candidate.verdict.status is Status.STATIC_REJECTED
     assert len(candidate.verdict.reasons) == 1
     assert candidate.measurement is None
+
+
+def _map_in_workers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, address: int, *, once: bool = False
+) -> None:
+    """Make Python processes started from now on, or only the first, map a page at an address."""
+    marker = folder / "mapped"
+    (folder / "sitecustomize.py").write_text(
+        "import ctypes, pathlib\n"
+        f"marker = pathlib.Path({str(marker)!r})\n"
+        f"if not ({once} and marker.exists()):\n"
+        "    marker.touch()\n"
+        "    mmap = ctypes.CDLL(None).mmap\n"
+        "    number = ctypes.c_long\n"
+        "    mmap.argtypes = [number, number, ctypes.c_int, ctypes.c_int, ctypes.c_int, number]\n"
+        f"    mmap({address}, 4096, 3, 0x100022, -1, 0)\n"
+    )
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    monkeypatch.setenv("PYTHONPATH", path)
+
+
+def test_replay_with_address_taken_in_first_worker_uses_another(
+    tmp_path: Path, bundle: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _map_in_workers(tmp_path, monkeypatch, _X, once=True)
+
+    result = replay(bundle, [], device=device)
+
+    assert (tmp_path / "mapped").exists()
+    assert result.verdict.has_passed
+
+
+def test_replay_with_address_taken_in_every_worker_names_address_and_holder(
+    tmp_path: Path, bundle: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _map_in_workers(tmp_path, monkeypatch, _X)
+
+    with pytest.raises(ReplayError, match=rf"0x{_X:x} .* is taken by {_X:x}-.*anonymous"):
+        replay(bundle, [], device=device)
+
+
+def test_replay_of_candidate_that_writes_into_the_worker_fails(
+    tmp_path: Path,
+    bundle: Path,
+    device: Device,
+    build: Build,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _map_in_workers(tmp_path, monkeypatch, 0x7D0000000000)
+    store = "global_store_dword v1, v2, s[4:5]"
+    stray = "s_mov_b32 s10, 0\n  s_mov_b32 s11, 0x7d00\n  global_store_dword v1, v2, s[10:11]"
+
+    result = replay(bundle, [build("stray", (store, f"{store}\n  {stray}"))], device=device)
+
+    assert result.k0.verdict.has_passed
+    assert result.candidates[0].verdict.status is Status.LAUNCH_FAILED
 
 
 def test_replay_at_address_that_no_process_can_map_fails_naming_it(
