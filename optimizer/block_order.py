@@ -44,7 +44,8 @@ def _settle(view: KernelView, block: int, order: Sequence[BlockItem]) -> Iterato
     allowed = _outstanding_in_parent(view, block)
     state = view.waits.block_states[block].copy()
     recent = [
-        (Traits(effect=program.effects[at]), gone) for at, gone in view.distances[block].items()
+        (Traits(effect=program.effects[at]), gone)
+        for at, gone in view.distances.before(block).items()
     ]
     for item in order:
         position = program.position_of[item.id]

@@ -8,12 +8,7 @@ from functools import cached_property
 from asmevo.codeobject.analysis.control_flow import Program, read_program
 from asmevo.codeobject.analysis.dependence import BlockItem
 from asmevo.codeobject.analysis.exec_state import ExecState, analyse_exec_state
-from asmevo.codeobject.analysis.hazard import (
-    Distances,
-    Hazard,
-    analyse_distances,
-    find_hazards,
-)
+from asmevo.codeobject.analysis.hazard import Hazard, HazardDistances
 from asmevo.codeobject.analysis.liveness import Liveness, analyse_liveness
 from asmevo.codeobject.analysis.wait_state import (
     Waits,
@@ -61,12 +56,12 @@ class KernelView:
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
         """Pairs of instructions with too few wait states between them."""
-        return find_hazards(self.program, self.arch)
+        return self.distances.find_hazards()
 
     @cached_property
-    def distances(self) -> dict[int, Distances]:
-        """Recent hazard producers in front of each block."""
-        return analyse_distances(self.program)
+    def distances(self) -> HazardDistances:
+        """Recent hazard producers."""
+        return HazardDistances(self.program, self.arch)
 
     @cached_property
     def outstanding_at_sync(self) -> dict[int, frozenset[int]]:

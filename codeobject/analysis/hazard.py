@@ -9,7 +9,16 @@ from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program
 from asmevo.codeobject.analysis.hazard_rules import SUPPORTED_ARCHS, Traits, find_requirements
 from asmevo.codeobject.instruction import Instruction
 
-__all__ = ["Distances", "Hazard", "analyse_distances", "count_wait_states", "find_hazards"]
+__all__ = [
+    "Distances",
+    "Hazard",
+    "HazardDistances",
+    "count_wait_states",
+    "find_hazards",
+]
+
+_LONGEST_REACH = 20
+_FAR = 99
 
 Distances = dict[int, int]
 """Wait states since the producer at each position, the least over all paths."""
@@ -46,81 +55,107 @@ def find_hazards(program: Program, arch: str) -> tuple[Hazard, ...]:
     Raises:
         AnalysisRefusal: no rules are known for the chip.
     """
-    if arch not in SUPPORTED_ARCHS:
-        raise AnalysisRefusal(f"no hazard rules are known for {arch}")
-    traits = tuple(Traits(effect=effect) for effect in program.effects)
-    before = _analyse(program, traits)
-    found: dict[tuple[int, int, str], Hazard] = {}
-    for block in program.order:
-        for position, distances in _walk(program, traits, block, before[block]):
-            for hazard in _check(program, traits, position, distances, arch):
-                found[hazard.producer, hazard.consumer, hazard.rule] = hazard
-    return tuple(found.values())
+    return HazardDistances(program, arch).find_hazards()
 
 
-def analyse_distances(program: Program) -> dict[int, Distances]:
-    """Recent producers in front of each reachable block, loop back-edges included."""
-    return _analyse(program, tuple(Traits(effect=effect) for effect in program.effects))
+class HazardDistances:
+    """Recent producers in front of each reachable block, loop back-edges included.
 
+    Raises:
+        AnalysisRefusal: no rules are known for the chip.
+    """
 
-def _analyse(program: Program, traits: tuple[Traits, ...]) -> dict[int, Distances]:
-    before: dict[int, Distances] = {index: {} for index in program.order}
-    pending = list(program.order)
-    while pending:
-        index = pending.pop(0)
-        after = dict(before[index])
-        for position in _positions(program, index):
-            after = _advance(program, traits, position, after)
-        for successor in program.blocks[index].successors:
-            known = before[successor]
-            nearer = {at: d for at, d in after.items() if d < known.get(at, 99)}
-            if nearer:
-                known.update(nearer)
-                if successor not in pending:
-                    pending.append(successor)
-    return before
+    def __init__(self, program: Program, arch: str) -> None:
+        """Run the data flow to its fixed point."""
+        if arch not in SUPPORTED_ARCHS:
+            raise AnalysisRefusal(f"no hazard rules are known for {arch}")
+        self._program = program
+        self._arch = arch
+        self._traits = tuple(Traits(effect=effect) for effect in program.effects)
+        self._before: dict[int, Distances] = {index: {} for index in program.order}
+        pending = list(program.order)
+        while pending:
+            index = pending.pop(0)
+            after = dict(self._before[index])
+            for position in self._positions(index):
+                after = self._advance(position, after)
+            for successor in program.blocks[index].successors:
+                known = self._before[successor]
+                nearer = {at: d for at, d in after.items() if d < known.get(at, _FAR)}
+                if nearer:
+                    known.update(nearer)
+                    if successor not in pending:
+                        pending.append(successor)
 
+    def before(self, block: int) -> Distances:
+        """Producers in front of a block."""
+        return self._before[block]
 
-def _positions(program: Program, block: int) -> range:
-    return range(program.blocks[block].start, program.blocks[block].end)
+    def find_hazards(self) -> tuple[Hazard, ...]:
+        """All pairs too close."""
+        found: dict[tuple[int, int, str], Hazard] = {}
+        for block in self._program.order:
+            for position, distances in self._walk(block):
+                for hazard in self._check(position, distances):
+                    found[hazard.producer, hazard.consumer, hazard.rule] = hazard
+        return tuple(found.values())
 
+    def count_slack(self, position: int) -> int:
+        """How many of an instruction's wait states no hazard across it needs, on any path."""
+        program = self._program
+        walk = self._walk(program.block_at[position])
+        producers = next(distances for at, distances in walk if at == position)
+        slack = own = count_wait_states(program.instructions[position])
+        pending = [(at, own) for at in self._followers(position)]
+        seen = set(pending)
+        while pending and slack:
+            at, gone = pending.pop()
+            for producer, distance in producers.items():
+                for one in find_requirements(self._traits[producer], self._traits[at], self._arch):
+                    if one.states:
+                        slack = max(min(slack, distance + gone - one.states), 0)
+            gone += count_wait_states(program.instructions[at])
+            if gone < _LONGEST_REACH + own:
+                new = {(following, gone) for following in self._followers(at)} - seen
+                seen |= new
+                pending += new
+        return slack
 
-def _walk(
-    program: Program, traits: tuple[Traits, ...], block: int, distances: Distances
-) -> Iterator[tuple[int, Distances]]:
-    for position in _positions(program, block):
-        yield position, distances
-        distances = _advance(program, traits, position, distances)
+    def _followers(self, position: int) -> tuple[int, ...]:
+        block = self._program.blocks[self._program.block_at[position]]
+        if position + 1 < block.end:
+            return (position + 1,)
+        return tuple(self._program.blocks[successor].start for successor in block.successors)
 
+    def _positions(self, block: int) -> range:
+        return range(self._program.blocks[block].start, self._program.blocks[block].end)
 
-def _advance(
-    program: Program, traits: tuple[Traits, ...], position: int, distances: Distances
-) -> Distances:
-    states = count_wait_states(program.instructions[position])
-    after = {
-        producer: distance + states
-        for producer, distance in distances.items()
-        if distance + states < traits[producer].reach
-    }
-    if traits[position].reach:
-        after[position] = 0
-    return after
+    def _walk(self, block: int) -> Iterator[tuple[int, Distances]]:
+        distances = self._before[block]
+        for position in self._positions(block):
+            yield position, distances
+            distances = self._advance(position, distances)
 
+    def _advance(self, position: int, distances: Distances) -> Distances:
+        states = count_wait_states(self._program.instructions[position])
+        after = {
+            producer: distance + states
+            for producer, distance in distances.items()
+            if distance + states < self._traits[producer].reach
+        }
+        if self._traits[position].reach:
+            after[position] = 0
+        return after
 
-def _check(
-    program: Program,
-    traits: tuple[Traits, ...],
-    position: int,
-    distances: Distances,
-    arch: str,
-) -> Iterator[Hazard]:
-    for producer, distance in distances.items():
-        for requirement in find_requirements(traits[producer], traits[position], arch):
-            if distance < requirement.states:
-                yield Hazard(
-                    producer=program.instructions[producer].id,
-                    consumer=program.instructions[position].id,
-                    rule=requirement.rule,
-                    required=requirement.states,
-                    actual=distance,
-                )
+    def _check(self, position: int, distances: Distances) -> Iterator[Hazard]:
+        instructions, consumer = self._program.instructions, self._traits[position]
+        for producer, distance in distances.items():
+            for requirement in find_requirements(self._traits[producer], consumer, self._arch):
+                if distance < requirement.states:
+                    yield Hazard(
+                        producer=instructions[producer].id,
+                        consumer=instructions[position].id,
+                        rule=requirement.rule,
+                        required=requirement.states,
+                        actual=distance,
+                    )

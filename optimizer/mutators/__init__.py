@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from asmevo.optimizer.mutators.block_schedule import BlockSchedule
+from asmevo.optimizer.mutators.block_schedule import BlockSchedule, Policy
 from asmevo.optimizer.mutators.dead_code import DeadCode
 from asmevo.optimizer.mutators.hoisted_load import HoistedLoad
 from asmevo.optimizer.mutators.implied_wait import ImpliedWait
+from asmevo.optimizer.mutators.merged_wait import MergedWait
 from asmevo.optimizer.mutators.mutator import Mutator
 from asmevo.optimizer.mutators.relaxed_wait import RelaxedWait
 from asmevo.optimizer.mutators.shrunk_nop import ShrunkNop
@@ -19,7 +20,10 @@ MUTATORS: tuple[Mutator, ...] = (
     ShrunkNop(),
     RelaxedWait(),
     SunkWait(),
+    BlockSchedule(Policy.CRITICAL_PATH),
+    BlockSchedule(Policy.LOADS_FIRST),
+    BlockSchedule(Policy.FILL_STALLS),
     HoistedLoad(),
-    BlockSchedule(),
+    MergedWait(),
 )
 """In the order in which the search tries them: by risk and cost."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 
 from asmevo.codeobject.analysis.dependence import BlockItem, find_order
 from asmevo.codeobject.analysis.hazard_rules import Traits, find_requirements
@@ -11,16 +12,31 @@ from asmevo.optimizer.kernel_view import KernelView
 from asmevo.optimizer.latency import ISSUE_CLOCKS, issue_clocks, result_clocks
 from asmevo.optimizer.proposal import Proposal
 
-__all__ = ["BlockSchedule"]
+__all__ = ["BlockSchedule", "Policy"]
+
+
+class Policy(StrEnum):
+    """What goes first among the instructions that can issue at once."""
+
+    CRITICAL_PATH = "critical path"
+    """What the most clocks hang on."""
+    LOADS_FIRST = "loads first"
+    """What a load needs, then the old order."""
+    FILL_STALLS = "fill stalls"
+    """The old order; only what would stall gives way."""
 
 
 class BlockSchedule:
-    """Issues what others wait for longest first. No register is renamed, so none is added."""
+    """Issues what others wait for early. No register is renamed, so none is added."""
 
     id = "S3"
-    title = "schedule blocks by critical path"
+    title = "schedule blocks"
     is_combinable = True
     is_monotone = False
+
+    def __init__(self, policy: Policy = Policy.CRITICAL_PATH) -> None:
+        """Schedule by one policy."""
+        self._policy = policy
 
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each block that has another order; blocks in loops first."""
@@ -30,7 +46,8 @@ class BlockSchedule:
             items = view.block_items(block)
             if len(items) < 3:
                 continue
-            order = _schedule(view, items, find_order(items, view.live_out(block)))
+            before = find_order(items, view.live_out(block))
+            order = _schedule(items, before, self._policy, view.arch)
             if order == list(items):
                 continue
             try:
@@ -42,17 +59,16 @@ class BlockSchedule:
                 mutator=self.id,
                 sites=(items[0].id, items[-1].id),
                 edits=edits,
-                hypothesis=f"{moved} of {len(items)} instructions move: latencies are overlapped",
+                hypothesis=f"{self._policy}: {moved} of {len(items)} instructions move",
             )
 
 
 def _schedule(
-    view: KernelView, items: Sequence[BlockItem], before: Sequence[set[int]]
+    items: Sequence[BlockItem], before: Sequence[set[int]], policy: Policy, arch: str
 ) -> list[BlockItem]:
     """Greedy list scheduling on a machine that issues in order."""
-    arch = view.arch
     delays = _find_delays(items, before, arch)
-    heights = _find_heights(items, delays, arch)
+    ranks = _rank(items, before, delays, policy, arch)
     after: list[list[int]] = [[] for _ in items]
     for at, earlier in enumerate(before):
         for one in earlier:
@@ -62,8 +78,8 @@ def _schedule(
     ready = {at for at, count in enumerate(open_count) if not count}
     now, order = 0, []
     while ready:
-        # What can issue now goes by height; when nothing can, what can issue soonest.
-        chosen = min(ready, key=lambda at: (max(earliest[at] - now, 0), -heights[at], at))
+        # What can issue now goes by rank; when nothing can, what can issue soonest.
+        chosen = min(ready, key=lambda at: (max(earliest[at] - now, 0), ranks[at], at))
         ready.remove(chosen)
         now = max(now, earliest[chosen])
         for one in after[chosen]:
@@ -92,6 +108,27 @@ def _find_delays(
                 delay = max(delay, (requirement.states + 1) * ISSUE_CLOCKS)
             delays[one, at] = delay
     return delays
+
+
+def _rank(
+    items: Sequence[BlockItem],
+    before: Sequence[set[int]],
+    delays: dict[tuple[int, int], int],
+    policy: Policy,
+    arch: str,
+) -> list[int]:
+    """Lower goes first."""
+    if policy is Policy.CRITICAL_PATH:
+        return [-height for height in _find_heights(items, delays, arch)]
+    ranks = [0] * len(items)
+    if policy is Policy.LOADS_FIRST:
+        feeds_load = [bool(item.effect.loaded) for item in items]
+        for at in reversed(range(len(items))):
+            if feeds_load[at]:
+                for one in before[at]:
+                    feeds_load[one] = True
+        ranks = [0 if feeds else 1 for feeds in feeds_load]
+    return ranks
 
 
 def _find_heights(

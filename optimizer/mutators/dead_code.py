@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asmevo.codeobject.analysis.identity import is_identity
-from asmevo.optimizer.gate.static import find_hazard_faults
 from asmevo.optimizer.kernel_view import KernelView, view_kernel
 from asmevo.optimizer.proposal import Delete, Proposal, apply_edits
 
@@ -35,10 +34,9 @@ class DeadCode:
                     continue
                 instruction = program.instructions[position]
                 edit = Delete(ids=(instruction.id,))
-                candidate = view_kernel(apply_edits(thinned.listing, (edit,)), view.kernel)
-                if any(find_hazard_faults(view, candidate)):
+                if not thinned.distances.count_slack(thinned.program.position_of[instruction.id]):
                     continue
-                thinned = candidate
+                thinned = view_kernel(apply_edits(thinned.listing, (edit,)), view.kernel)
                 yield Proposal(
                     mutator=self.id,
                     sites=(instruction.id,),

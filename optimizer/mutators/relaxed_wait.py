@@ -33,6 +33,8 @@ class RelaxedWait:
                 if instruction.mnemonic != "s_waitcnt" or not view.is_editable(position):
                     continue
                 counts = parse_wait(instruction)
+                if all(_is_tight(relaxed, instruction.id, counter) for counter in counts):
+                    continue
                 found = _relax(view, relaxed, instruction.id, counts)
                 if found == counts:
                     continue
@@ -51,6 +53,28 @@ def _edit_wait(identifier: int, counts: Mapping[Counter, int]) -> Edit:
     if not counts:
         return Delete(ids=(identifier,))
     return Replace(id=identifier, texts=(format_wait(counts),))
+
+
+def _is_tight(view: KernelView, identifier: int, counter: Counter) -> bool:
+    """True when one more operation in flight is certainly too many. Most waits of compilers are."""
+    program = view.program
+    position = program.position_of[identifier]
+    state = view.waits.before(position)
+    counts = parse_wait(program.instructions[position])
+    one_more = state.copy()
+    one_more.wait(counter, counts[counter] + 1)
+    state.wait(counter, counts[counter])
+    registers = 0
+    for producer in one_more.outstanding() - state.outstanding():
+        registers |= program.effects[producer].loaded
+    end = program.blocks[program.block_at[position]].end
+    for at in range(position + 1, end):
+        effect = program.effects[at]
+        if effect.base == "s_waitcnt":
+            return False
+        if (effect.reads | effect.writes) & registers:
+            return True
+    return False
 
 
 def _relax(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asmevo.codeobject.analysis.hazard import count_wait_states
-from asmevo.optimizer.gate.static import find_hazard_faults
 from asmevo.optimizer.kernel_view import KernelView, view_kernel
 from asmevo.optimizer.proposal import Delete, Edit, Proposal, Replace, apply_edits
 
@@ -33,9 +32,13 @@ class ShrunkNop:
                 if instruction.mnemonic != "s_nop" or not view.is_editable(position):
                     continue
                 states = count_wait_states(instruction)
-                edit = _shrink(view, shrunk, instruction.id, states)
-                if edit is None:
+                place = shrunk.program.position_of[instruction.id]
+                kept = states - shrunk.distances.count_slack(place)
+                if kept == states:
                     continue
+                edit: Edit = Delete(ids=(instruction.id,))
+                if kept:
+                    edit = Replace(id=instruction.id, texts=(f"s_nop {kept - 1}",))
                 shrunk = view_kernel(apply_edits(shrunk.listing, (edit,)), view.kernel)
                 yield Proposal(
                     mutator=self.id,
@@ -43,15 +46,3 @@ class ShrunkNop:
                     edits=(edit,),
                     hypothesis=f"no hazard needs all of its {states} wait states",
                 )
-
-
-def _shrink(original: KernelView, view: KernelView, identifier: int, states: int) -> Edit | None:
-    """The edit that leaves the fewest wait states; None when all are needed."""
-    for kept in range(states):
-        edit: Edit = Delete(ids=(identifier,))
-        if kept:
-            edit = Replace(id=identifier, texts=(f"s_nop {kept - 1}",))
-        candidate = view_kernel(apply_edits(view.listing, (edit,)), view.kernel)
-        if not any(find_hazard_faults(original, candidate)):
-            return edit
-    return None

@@ -4,7 +4,7 @@ import pytest
 from instruction_lines import program_of
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
-from asmevo.codeobject.analysis.hazard import find_hazards
+from asmevo.codeobject.analysis.hazard import HazardDistances, find_hazards
 
 MFMA = "v_mfma_f32_32x32x8_bf16 v[0:15], v[16:17], v[18:19], v[0:15]"
 SMALL_MFMA = "v_mfma_f32_4x4x4_16b_f16 v[0:3], v[16:17], v[18:19], v[0:3]"
@@ -99,3 +99,21 @@ def test_shortest_path_decides() -> None:
 def test_unknown_chip_is_refused() -> None:
     with pytest.raises(AnalysisRefusal, match="gfx1100"):
         find_hazards(program_of("s_endpgm"), "gfx1100")
+
+
+@pytest.mark.parametrize(
+    ("text", "slack"),
+    [
+        ("v_mov_b32_e32 v1, v2\ns_nop 1\nv_mov_b32_dpp v3, v1 row_shr:8", 0),
+        ("v_mov_b32_e32 v1, v2\ns_nop 4\nv_mov_b32_dpp v3, v1 row_shr:8", 3),
+        ("v_mov_b32_e32 v1, v2\ns_nop 1\nv_nop\nv_mov_b32_dpp v3, v1 row_shr:8", 1),
+        ("v_mov_b32_e32 v1, v2\ns_nop 1\ns_cbranch_scc1 join\nv_nop\njoin:\n"
+         "v_mov_b32_dpp v3, v1 row_shr:8", 1),
+        ("v_nop\ns_nop 3\nv_mov_b32_dpp v3, v1 row_shr:8", 4),
+    ],
+)  # fmt: skip
+def test_slack_is_what_no_hazard_across_needs(text: str, slack: int) -> None:
+    program = program_of(text + "\ns_endpgm")
+    position = next(at for at, one in enumerate(program.instructions) if one.mnemonic == "s_nop")
+
+    assert HazardDistances(program, "gfx942").count_slack(position) == slack

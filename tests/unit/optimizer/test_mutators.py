@@ -10,6 +10,7 @@ from asmevo.optimizer.mutators.block_schedule import BlockSchedule
 from asmevo.optimizer.mutators.dead_code import DeadCode
 from asmevo.optimizer.mutators.hoisted_load import HoistedLoad
 from asmevo.optimizer.mutators.implied_wait import ImpliedWait
+from asmevo.optimizer.mutators.merged_wait import MergedWait
 from asmevo.optimizer.mutators.relaxed_wait import RelaxedWait
 from asmevo.optimizer.mutators.shrunk_nop import ShrunkNop
 from asmevo.optimizer.mutators.sunk_wait import SunkWait
@@ -279,3 +280,31 @@ def test_every_proposal_passes_the_static_gate(mutator: object) -> None:
     for proposal in mutator.propose(view):  # type: ignore[attr-defined]
         listing = apply_edits(view.listing, proposal.edits)
         assert not list(find_static_faults(view, view_kernel(listing, "work")))
+
+
+def test_later_wait_is_merged_into_the_earlier_one() -> None:
+    body = LOAD.format("v1") + LOAD.format("v2") + "s_waitcnt vmcnt(1)\nv_mov_b32 v3, v1\n"
+    body += "s_waitcnt vmcnt(0)\nv_add_u32 v3, v3, v2\n" + STORE.format("v3")
+
+    after = apply_and_rebuild(body, [only_proposal(MergedWait(), body)])
+
+    waits = [text for text in texts_of(after) if "waitcnt" in text]
+    assert waits == ["s_waitcnt vmcnt(0)"]
+    assert not after.wait_violations
+
+
+def test_wait_for_a_load_issued_in_between_is_not_merged() -> None:
+    body = LOAD.format("v1") + "s_waitcnt vmcnt(0)\nv_mov_b32 v3, v1\n" + LOAD.format("v2")
+    body += "s_waitcnt vmcnt(0)\nv_add_u32 v3, v3, v2\n" + STORE.format("v3")
+
+    assert not propose(MergedWait(), body)
+
+
+def test_wait_past_a_younger_load_is_merged_with_a_smaller_count() -> None:
+    body = LOAD.format("v1") + LOAD.format("v2") + "s_waitcnt vmcnt(1)\nv_mov_b32 v3, v1\n"
+    body += LOAD.format("v4") + "s_waitcnt vmcnt(1)\nv_add_u32 v3, v3, v2\n" + STORE.format("v3")
+
+    after = apply_and_rebuild(body, [only_proposal(MergedWait(), body)])
+
+    assert [text for text in texts_of(after) if "waitcnt" in text] == ["s_waitcnt vmcnt(0)"]
+    assert not after.wait_violations

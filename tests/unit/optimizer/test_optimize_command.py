@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_kernels import FakeReplayer, build_kernel
+from typer.testing import CliRunner
+
+from asmevo.capture.bundle import RegionContent, write_bundle
+from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
+from asmevo.cli import app
+from asmevo.errors import UsageError
+from asmevo.optimizer.run import optimize, read_bundles
+from asmevo.optimizer.search import Budget
+from asmevo.replay.device import Device
+
+BODY = "v_mov_b32 v1, v2\ns_nop 3\nv_mov_b32 v3, v1\nglobal_store_dword v[10:11], v3, off\n"
+
+
+def bundle_of(path: Path, code_object: bytes) -> Path:
+    write_bundle(
+        path,
+        dispatch=DispatchRecord(
+            kernel="work",
+            arch="gfx942",
+            launch_function="hipModuleLaunchKernel",
+            grid=(1, 1, 1),
+            block=(64, 1, 1),
+            dynamic_lds_bytes=0,
+            kernarg_bytes=16,
+            stream=0,
+        ),
+        capture=CaptureFacts(
+            tool_version="0",
+            pid=1,
+            command=("x",),
+            time_utc="2026-11-29T00:00:00Z",
+            ordinal=0,
+            pause_ms=0.0,
+        ),
+        code_object=code_object,
+        kernarg=bytes(16),
+        regions=[
+            RegionContent(
+                address=0x7D0000000000,
+                size_bytes=4096,
+                kind=RegionKind.DEVICE,
+                pointers=(PointerReference(kernarg_offset=0, region_offset=0),),
+                before=lambda: [bytes(4096)],
+                after=None,
+            )
+        ],
+    )
+    return path
+
+
+def run_command(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["optimize", *map(str, arguments)])
+    if isinstance(result.exception, UsageError):
+        return result.exception.exit_code, str(result.exception)
+    return result.exit_code, result.output
+
+
+def test_optimize_with_fake_replay_gives_a_summary(tmp_path: Path) -> None:
+    data = build_kernel(BODY)
+    bundles = read_bundles([bundle_of(tmp_path / "one.aeb", data)])
+
+    summary = optimize(
+        bundles,
+        tmp_path / "run",
+        device=Device.parse("emulated"),
+        budget=Budget(),
+        make_replayer=lambda path: FakeReplayer(data),
+    )
+
+    assert summary["has_improved"]
+    assert summary["cost_unit"] == "modelled cycles"
+    assert summary["speedup"] > 1
+    assert summary["committed"] == ["W6"]
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_optimize_of_different_code_objects_is_a_usage_error(tmp_path: Path) -> None:
+    first = bundle_of(tmp_path / "one.aeb", build_kernel(BODY))
+    second = bundle_of(tmp_path / "two.aeb", build_kernel("s_nop 0\n" + BODY))
+
+    code, output = run_command(first, second, "-o", tmp_path / "run")
+
+    assert code == 2
+    assert "different code objects" in output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no bundle"])
+def test_optimize_of_what_is_no_bundle_is_a_usage_error(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "one.aeb"
+    if content is not None:
+        path.write_bytes(content)
+
+    code, output = run_command(path, "-o", tmp_path / "run")
+
+    assert code == 2
+    assert "one.aeb" in output
+
+
+@pytest.mark.parametrize("duration", ["0", "5x", "-1s", "", "1e9s"])
+def test_optimize_for_no_duration_is_a_usage_error(tmp_path: Path, duration: str) -> None:
+    code, output = run_command(tmp_path / "one.aeb", "-o", tmp_path / "run", "--for", duration)
+
+    assert code == 2
+    assert "duration" in output
