@@ -12,6 +12,7 @@
 #include "hip/report.h"
 #include "memory/address_space.h"
 #include "memory/arena.h"
+#include "memory/host_mappings.h"
 
 namespace asmevo::emulator::hip {
 namespace {
@@ -159,6 +160,7 @@ Error dispatch(const Launch& launch, const LaunchShape& shape) {
     request.kernarg_address = g_memory.kernarg;
     request.dispatch_packet_address = g_memory.packet;
     request.is_cooperative = launch.is_cooperative;
+    distrust_host_mappings();
     const DispatchResult result = run_dispatch(request, dispatch_options());
     t_report = format_report(function, result);
     if (!result.ok) {

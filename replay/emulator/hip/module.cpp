@@ -33,7 +33,6 @@ std::span<const uint8_t> readable_from(const void* image) {
     const uint64_t address = reinterpret_cast<uint64_t>(image);
     MemoryRange range;
     HostMapping mapping;
-    forget_host_mappings();  // the heap may have grown since: a remembered end would cut the image
     if (find_host_mapping(address, 1, mapping)) {
         return {static_cast<const uint8_t*>(image), mapping.end - address};
     }

@@ -5,11 +5,13 @@
 #include "hip/api.h"
 #include "hip/device.h"
 #include "memory/address_space.h"
+#include "memory/host_mappings.h"
 
 namespace asmevo::emulator::hip {
 namespace {
 
 bool find_range(const void* pointer, MemoryRange& range) {
+    distrust_host_mappings();
     return pointer && AddressSpace::get().find(reinterpret_cast<uint64_t>(pointer), 1, range);
 }
 

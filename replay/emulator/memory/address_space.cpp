@@ -117,7 +117,7 @@ bool AddressSpace::find(uint64_t address, uint64_t size, MemoryRange& out) const
         }
     }
     HostMapping mapping;
-    if (is_discrete() || address + size < address || !find_host_mapping(address, size, mapping)) {
+    if (is_discrete() || address + size < address || !find_host_window(address, size, mapping)) {
         return false;
     }
     out = {mapping.begin, mapping.end - mapping.begin, MemoryKind::kPageableHost, mapping.writable};

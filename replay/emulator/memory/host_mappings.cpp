@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "memory/arena.h"
@@ -16,9 +17,18 @@
 namespace asmevo::emulator {
 namespace {
 
+constexpr uint64_t kWindow = 4 << 20;         // mincore takes about 2 µs for so much
+constexpr uint64_t kMaxWindow = 2 * kWindow;  // an access may touch two
+
 std::mutex g_mutex;
-std::vector<HostMapping>& mappings() {
-    static auto& instance = *new std::vector<HostMapping>;
+
+struct State {
+    std::vector<HostMapping> mappings;               // by address; rights as of the last reading
+    std::unordered_map<uint64_t, uint64_t> verified;  // start to end of windows known to be mapped
+};
+
+State& state() {
+    static State& instance = *new State;
     return instance;
 }
 
@@ -56,8 +66,10 @@ void add_foreign(std::vector<HostMapping>& out, HostMapping mapping) {
     }
 }
 
-void reread(std::vector<HostMapping>& out) {
+void reread(State& s) {
+    std::vector<HostMapping>& out = s.mappings;
     out.clear();
+    s.verified.clear();
     const std::string text = read_maps();
     for (size_t at = 0; at < text.size();) {
         size_t end = text.find('\n', at);
@@ -88,34 +100,62 @@ bool find_in(const std::vector<HostMapping>& list, uint64_t address, uint64_t si
     return true;
 }
 
-/// The cached copy may be older than a munmap: ask the kernel about the pages themselves.
-bool is_mapped(uint64_t address, uint64_t size) {
-    const uint64_t begin = address / kPageSize * kPageSize;
-    for (uint64_t page = begin; page < address + size; page += kPageSize) {
-        unsigned char resident;
-        if (mincore(reinterpret_cast<void*>(page), kPageSize, &resident) != 0) {
-            return false;
-        }
-    }
-    return true;
+/// The remembered copy may be older than a munmap: ask the kernel about the pages themselves.
+bool is_mapped(const HostMapping& window) {
+    unsigned char resident[kMaxWindow / kPageSize];
+    return window.end - window.begin <= kMaxWindow &&
+           mincore(reinterpret_cast<void*>(window.begin), window.end - window.begin, resident) == 0;
+}
+
+/// The part of `mapping` in the windows that [address, address + size) touches.
+HostMapping clip(const HostMapping& mapping, uint64_t address, uint64_t size) {
+    const uint64_t begin = address / kWindow * kWindow;
+    const uint64_t end = (address + size + kWindow - 1) / kWindow * kWindow;
+    return {std::max(mapping.begin, begin), std::min(mapping.end, end), mapping.writable};
 }
 
 }  // namespace
 
 bool find_host_mapping(uint64_t address, uint64_t size, HostMapping& out) {
+    std::lock_guard lock(g_mutex);
+    State& s = state();
+    reread(s);
+    return find_in(s.mappings, address, std::max<uint64_t>(size, 1), out);
+}
+
+bool find_host_window(uint64_t address, uint64_t size, HostMapping& out) {
     size = std::max<uint64_t>(size, 1);
     std::lock_guard lock(g_mutex);
-    std::vector<HostMapping>& list = mappings();
-    if (find_in(list, address, size, out) && is_mapped(address, size)) {
-        return true;
+    State& s = state();
+    HostMapping mapping;
+    if (find_in(s.mappings, address, size, mapping)) {
+        out = clip(mapping, address, size);
+        uint64_t& verified = s.verified[out.begin];
+        if (verified >= out.end) {
+            return true;
+        }
+        if (is_mapped(out)) {
+            verified = out.end;
+            return true;
+        }
     }
-    reread(list);
-    return find_in(list, address, size, out);
+    reread(s);
+    if (!find_in(s.mappings, address, size, mapping)) {
+        return false;
+    }
+    out = clip(mapping, address, size);
+    return true;
+}
+
+void distrust_host_mappings() {
+    std::lock_guard lock(g_mutex);
+    state().verified.clear();
 }
 
 void forget_host_mappings() {
     std::lock_guard lock(g_mutex);
-    mappings().clear();
+    state().mappings.clear();
+    state().verified.clear();
 }
 
 }  // namespace asmevo::emulator

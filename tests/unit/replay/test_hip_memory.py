@@ -324,3 +324,20 @@ def test_memory_mapped_twice_shows_one_content(hip_library: ctypes.CDLL) -> None
     assert hip.hipMemRelease(handle) == SUCCESS
     assert hip.hipMemUnmap(base, size_t(2 * PAGE)) == SUCCESS
     assert hip.hipMemAddressFree(base, size_t(2 * PAGE)) == SUCCESS
+
+
+def test_reserved_addresses_that_were_host_memory_are_not_reachable(
+    hip_library: ctypes.CDLL,
+) -> None:
+    libc, out, base = ctypes.CDLL(None), ctypes.c_void_p(), ctypes.c_void_p()
+    libc.mmap.restype = ctypes.c_void_p
+    page = ctypes.c_void_p(libc.mmap(None, size_t(PAGE), 3, 0x22, -1, 0))
+    assert hip_library.hipPointerGetAttribute(ctypes.byref(out), 3, page) == SUCCESS
+    libc.munmap(page, size_t(PAGE))
+
+    reserve = (ctypes.byref(base), size_t(PAGE), size_t(0), page, 0)
+    assert hip_library.hipMemAddressReserve(*reserve) == SUCCESS
+
+    assert base.value == page.value
+    assert hip_library.hipPointerGetAttribute(ctypes.byref(out), 3, page) == INVALID_VALUE
+    assert hip_library.hipMemAddressFree(base, size_t(PAGE)) == SUCCESS
