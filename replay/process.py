@@ -29,25 +29,27 @@ class WorkerProcess:
     def __init__(self, environment: Mapping[str, str]) -> None:
         """Start it with this environment."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
-        self._results, results_end = os.pipe()
         self._buffer = bytearray()
-        arguments = [str(os.getpid()), str(results_end)]
+        self._results, results_end = os.pipe()
+        life_end, self._life = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "asmevo.replay.worker", *arguments],
+                [sys.executable, "-m", "asmevo.replay.worker", str(results_end), str(life_end)],
                 stdin=subprocess.PIPE,
                 stdout=self._log,
                 stderr=self._log,
                 env=dict(environment),
-                pass_fds=(results_end,),
+                pass_fds=(results_end, life_end),
                 start_new_session=True,
             )
         except OSError:
             os.close(self._results)
+            os.close(self._life)
             self._log.close()
             raise
         finally:
             os.close(results_end)
+            os.close(life_end)
 
     @property
     def pid(self) -> int:
@@ -122,4 +124,5 @@ class WorkerProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._wait()
         os.close(self._results)
+        os.close(self._life)
         self._log.close()

@@ -1,17 +1,18 @@
-"""One replay in a process of its own: `python -m asmevo.replay.worker PARENT_PID RESULTS_FD`.
+"""One replay in a process of its own: `python -m asmevo.replay.worker RESULTS_FD LIFE_FD`.
 
 Reads a job and then candidates from stdin (see `job`) and writes messages to the descriptor, so
 that nothing that a library prints can mix with them. The process ends after a failed launch: the
-device's state is lost with it.
+device's state is lost with it. It also ends, in whatever call it is, when the other end of LIFE_FD
+is closed.
 """
 
 from __future__ import annotations
 
-import ctypes
+import fcntl
 import hashlib
 import json
 import os
-import signal
+import select
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_PR_SET_PDEATHSIG = 1
 _REPORT_LINES = 8
 
 Emit = Callable[..., None]
@@ -176,9 +176,16 @@ def _open_results(descriptor: int) -> Emit:
     return emit
 
 
-def _die_with_parent(parent: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+def _end_with_engine(descriptor: int) -> None:
+    """Let the kernel end this process when the engine's has ended.
+
+    PR_SET_PDEATHSIG would not do: it watches the thread that started the worker. SIGIO's default
+    action is to end the process.
+    """
+    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if select.select([descriptor], [], [], 0)[0]:  # it ended before
         sys.exit(1)
 
 
@@ -200,9 +207,9 @@ def _serve(emit: Emit) -> None:
 
 def main() -> int:
     """Serve one engine; the exit code."""
-    parent, descriptor = (int(argument) for argument in sys.argv[1:3])
-    _die_with_parent(parent)
-    emit = _open_results(descriptor)
+    results, life = (int(argument) for argument in sys.argv[1:3])
+    _end_with_engine(life)
+    emit = _open_results(results)
     try:
         _serve(emit)
     except AddressTakenError as error:

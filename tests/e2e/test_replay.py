@@ -301,6 +301,51 @@ def test_replay_with_killed_worker_fails_that_candidate_only(
     assert after.verdict.has_passed
 
 
+def test_replay_session_outlives_the_thread_that_started_it(
+    bundle: Path, device: Device, build: Build
+) -> None:
+    with ReplaySession(bundle, device=device) as session:
+        starter = threading.Thread(target=lambda: session.k0)
+        starter.start()
+        starter.join()
+
+        result = session.run(build("same"))
+
+    assert result.verdict.has_passed
+
+
+def test_replay_worker_of_killed_engine_ends_while_it_launches(bundle: Path, build: Build) -> None:
+    command = [sys.executable, "-m", "asmevo", "replay", str(bundle), "--hsaco"]
+    with subprocess.Popen([*command, str(build("hang", _HANG))]) as engine:
+        worker = _wait_for_launching_child(engine.pid)
+        engine.kill()
+
+    deadline = time.monotonic() + 10
+    while _is_running(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _is_running(worker)
+
+
+def _is_running(pid: int) -> bool:
+    """False for a zombie too, which waits for whoever is to collect it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _wait_for_launching_child(pid: int) -> int:
+    """The child of a process, once it has used two seconds of processor time: it hangs."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            if int(fields[11]) / os.sysconf("SC_CLK_TCK") > 2:
+                return int(child)
+        time.sleep(0.1)
+    raise AssertionError("the candidate did not hang")
+
+
 def test_replay_of_faulting_k0_reports_it_and_judges_no_candidate(
     tmp_path: Path, device: Device, build: Build
 ) -> None:
