@@ -25,6 +25,7 @@ from asmevo.capture.target_process import (
     explain_denied,
     find_target,
     has_frida_agent,
+    is_running,
 )
 from asmevo.errors import AsmevoError, MissingToolError, TargetError
 from asmevo.native import capture_library
@@ -70,8 +71,8 @@ class AttachedTarget:
 
     @property
     def is_alive(self) -> bool:
-        """False once the process has ended or thrown the agent out."""
-        return not self._session.is_detached
+        """False once the process has ended, is about to, or has thrown the agent out."""
+        return not self._session.is_detached and is_running(self.process.pid)
 
     @property
     def data(self) -> mmap.mmap:
@@ -147,7 +148,8 @@ def _leave(pid: int, session: Any, target: AttachedTarget | None) -> None:
         if target is not None:
             target.close()
     except AsmevoError as error:
-        _log.warning("hooks of process %d: %s; they take themselves out", pid, error)
+        if is_running(pid):
+            _log.warning("hooks of process %d: %s; they take themselves out", pid, error)
     finally:
         if not session.is_detached:
             with contextlib.suppress(Exception):  # it may end in this very moment
@@ -155,7 +157,7 @@ def _leave(pid: int, session: Any, target: AttachedTarget | None) -> None:
         deadline = time.monotonic() + _LEAVE_TIMEOUT_S
         while has_frida_agent(pid) and time.monotonic() < deadline:
             time.sleep(0.02)
-        if Path(f"/proc/{pid}").exists():
+        if is_running(pid):
             time.sleep(_LEAVE_GRACE_S)
 
 
@@ -211,7 +213,7 @@ def _explained(pid: int) -> Iterator[None]:
         for kind, make in rules:
             if isinstance(error, kind):
                 raise make(error) from error
-        message = str(error).removeprefix("Error: ")
+        message = str(error.args[0] if error.args else error).removeprefix("Error: ")
         raise TargetError(f"process {pid}: {message}") from error
 
 

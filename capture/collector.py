@@ -7,7 +7,7 @@ import mmap
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from asmevo.capture.bundle_writer import BundleWriter
 from asmevo.capture.control_block import (
@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _POLL_S = 0.002
+_EXIT_S = 2.0
 _RETRY_S = 0.02  # after a launch that could not be captured
 _MAX_REFUSALS = 50  # in a row, until a kernel is given up
 _SETTLE_S = 1.0  # a glob with wildcards waits so long for further kernels
@@ -163,9 +164,7 @@ class _Collector:
                 raise TargetError(f"process {self._target.process.pid} ended during the capture")
             state = self._control.state
             if state is State.CLOSED:
-                raise TargetError(
-                    "the hooks took themselves out: this process was stopped for too long"
-                )
+                self._explain_closed()
             if state is State.READY:
                 self._handle(self._control.fields.record)
                 self._control.set_state(State.ARMED)
@@ -181,6 +180,17 @@ class _Collector:
                 if 0 < variant.taken < self._options.count
             ),
             seen=self._control.seen_names,
+        )
+
+    def _explain_closed(self) -> NoReturn:
+        """A process that exits takes the hooks out a moment before it is gone."""
+        deadline = time.monotonic() + _EXIT_S
+        while time.monotonic() < deadline:
+            if not self._target.is_alive:
+                raise TargetError(f"process {self._target.process.pid} ended during the capture")
+            time.sleep(_POLL_S)
+        raise TargetError(
+            "the hooks took themselves out: asmevo was stopped for too long, or the process ends"
         )
 
     def _is_complete(self) -> bool:

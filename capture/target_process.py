@@ -9,7 +9,14 @@ from pathlib import Path
 
 from asmevo.errors import TargetError
 
-__all__ = ["ProcessMemory", "TargetProcess", "find_target"]
+__all__ = [
+    "ProcessMemory",
+    "TargetProcess",
+    "explain_denied",
+    "find_target",
+    "has_frida_agent",
+    "is_running",
+]
 
 _LIBC = re.compile(r"(libc\.so|libc-2\.|ld-musl)")
 _MAX_READ_BYTES = 1 << 30
@@ -64,6 +71,15 @@ def explain_denied(pid: int) -> TargetError:
             "the target call prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)"
         )
     return TargetError(f"permission denied to attach to process {pid}", hint=fix)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[:1] not in (["Z"], ["X"])
 
 
 def has_frida_agent(pid: int) -> bool:

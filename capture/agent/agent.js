@@ -4,6 +4,7 @@
 
 const ERROR_BYTES = 512;
 let library = null;
+let isOpen = false;
 
 function call(name, result, types, values) {
     const f = new NativeFunction(library.getExportByName(name), result, types);
@@ -19,6 +20,13 @@ function callChecked(name, types, values) {
         throw new Error(error.readUtf8String());
     }
     return result;
+}
+
+// Ends the session if it is ours: another asmevo may have one, which kept us from opening it.
+function close() {
+    const wasOpen = isOpen;
+    isOpen = false;
+    return wasOpen ? call('asmevo_capture_close', 'int', [], []) : 0;
 }
 
 rpc.exports = {
@@ -41,7 +49,10 @@ rpc.exports = {
     },
 
     open(hipPath) {
-        return callChecked('asmevo_capture_open', ['pointer'], [Memory.allocUtf8String(hipPath)]);
+        const descriptor =
+            callChecked('asmevo_capture_open', ['pointer'], [Memory.allocUtf8String(hipPath)]);
+        isOpen = true;
+        return descriptor;
     },
 
     reserve(bytes) {
@@ -52,14 +63,8 @@ rpc.exports = {
         return callChecked('asmevo_capture_hook', [], []);
     },
 
-    close() {
-        return library === null ? 0 : call('asmevo_capture_close', 'int', [], []);
-    },
+    close: close,
 
     // Called when the script is unloaded, also because whoever attached is gone.
-    dispose() {
-        if (library !== null) {
-            call('asmevo_capture_close', 'int', [], []);
-        }
-    },
+    dispose: close,
 };

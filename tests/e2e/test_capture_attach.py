@@ -140,18 +140,56 @@ def test_glob_without_a_match_lists_kernels_seen_and_fails(
     assert program.finish() > 0
 
 
+def wait_until_hooked(program: Program) -> None:
+    """Until a capture has opened its session and whoever injected the agent is gone again."""
+    deadline = time.monotonic() + 20
+    status = Path(f"/proc/{program.process.pid}/status")
+    while "asmevo-capture" not in program.maps and time.monotonic() < deadline:
+        time.sleep(0.05)
+    while "TracerPid:\t0\n" not in status.read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_second_capture_is_refused_and_leaves_the_first_alone(
+    program: Program, tmp_path: Path
+) -> None:
+    pid = program.process.pid
+    first = start_capture(pid, "--kernel", "none", "--timeout", "8", "-o", str(tmp_path))
+    wait_until_hooked(program)
+
+    code, _, errors = capture(pid, "--kernel", "scale", "-o", str(tmp_path))
+    _, first_errors = first.communicate(timeout=60)
+
+    assert (code, errors) == (
+        1,
+        f"asmevo: process {pid}: another capture of this process is running\n",
+    )
+    assert first_errors == "asmevo: no kernel matched none (kernels seen: scale)\n"
+
+
+def test_target_that_exits_during_the_capture_ends_it(program: Program, tmp_path: Path) -> None:
+    process = start_capture(program.process.pid, "--kernel", "none", "-o", str(tmp_path))
+    wait_until_hooked(program)
+
+    assert program.finish() > 0
+    _, errors = process.communicate(timeout=60)
+
+    assert (process.returncode, errors) == (
+        1,
+        f"asmevo: process {program.process.pid} ended during the capture\n",
+    )
+
+
 def test_controller_killed_leaves_a_target_that_can_be_captured_again(
     program: Program, tmp_path: Path
 ) -> None:
     pid = program.process.pid
     killed = start_capture(pid, "--kernel", "no_such", "-o", str(tmp_path))
-    deadline = time.monotonic() + 20
-    while "asmevo-capture" not in program.maps and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    wait_until_hooked(program)
 
     killed.kill()
     killed.communicate()
+    deadline = time.monotonic() + 20
     while "frida-agent" in program.maps and time.monotonic() < deadline:
         time.sleep(0.05)
     code, _, errors = capture(pid, "--kernel", "scale", "-o", str(tmp_path))
@@ -162,9 +200,7 @@ def test_controller_killed_leaves_a_target_that_can_be_captured_again(
 
 def test_interrupted_capture_lets_go_of_the_target(program: Program, tmp_path: Path) -> None:
     process = start_capture(program.process.pid, "--kernel", "no_such", "-o", str(tmp_path))
-    deadline = time.monotonic() + 20
-    while "asmevo-capture" not in program.maps and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until_hooked(program)
 
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
