@@ -17,8 +17,9 @@ constexpr uint32_t kMaxWorkItems = 1024;
 constexpr uint32_t kMaxScratchBytes = 1u << 20;  // a lane
 // Workgroups that may be in flight together on the one thread of an ordered run.
 constexpr size_t kMaxResident = 1024;
-// Slices that the running workgroups of an ordered run get before another one starts: they may be waiting for it.
-constexpr unsigned kPatience = 256;
+// Rounds of slices that the running workgroups of an ordered run get before another one starts, which they may be
+// waiting for: a lone workgroup is first believed to be long.
+constexpr unsigned kLonePatience = 256, kPatience = 4;
 
 uint32_t lds_limit(Target target) { return target == Target::kGfx950 ? 163840 : 65536; }
 
@@ -161,6 +162,9 @@ class GridRun {
                     run = std::make_unique<WorkgroupRun>(context_, id_of(index), collected);
                 }
                 while (!run->step()) {
+                    if (failed_at_ < index) {
+                        return;  // an earlier workgroup has failed: its report stands
+                    }
                 }
                 waves_ += run->wave_count();
             }
@@ -191,7 +195,8 @@ class GridRun {
                 start();
             }
             bool has_ended = false;
-            for (unsigned slice = 0; slice < kPatience && !has_ended; ++slice) {
+            unsigned rounds = active.size() == 1 ? kLonePatience : kPatience;
+            for (unsigned round = 0; round < rounds && !has_ended; ++round) {
                 for (size_t i = 0; i < active.size();) {
                     current_ = active[i].index;
                     if (!active[i].run->step()) {

@@ -31,6 +31,7 @@ bool is_pending(const Wave& wave, const RegSpan& span) {
 }
 
 void mark(Wave& wave, const PendingOp& op) {
+    wave.has_pending_results = wave.has_pending_results || op.span_count > 0;
     for (unsigned i = 0; i < op.span_count; ++i) {
         const RegSpan& span = op.spans[i];
         set_bits(span.file == RegSpan::kVector ? wave.pending_vgpr : wave.pending_sgpr, span.first,
@@ -41,6 +42,7 @@ void mark(Wave& wave, const PendingOp& op) {
 void rebuild(Wave& wave) {
     std::fill(std::begin(wave.pending_sgpr), std::end(wave.pending_sgpr), 0);
     std::fill(std::begin(wave.pending_vgpr), std::end(wave.pending_vgpr), 0);
+    wave.has_pending_results = false;
     for (const PendingOp& op : wave.pending) {
         mark(wave, op);
     }

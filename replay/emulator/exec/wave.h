@@ -50,6 +50,7 @@ struct Wave {
     std::vector<LaneArray> vgpr;  // index as Operand::index; a0 at kAgprBase
     uint32_t arch_vgpr_count = 0, acc_vgpr_count = 0;  // allocated: an index beyond is a Fault
     std::vector<PendingOp> pending;                    // in issue order
+    bool has_pending_results = false;                  // any bit of the next two is set
     uint64_t pending_sgpr[2] = {};                     // bit per scalar code being loaded
     uint64_t pending_vgpr[8] = {};                     // bit per VGPR (512) being loaded
     uint64_t instructions = 0;

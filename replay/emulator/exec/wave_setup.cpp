@@ -149,11 +149,18 @@ void set_up_vgprs(const DispatchRequest& request, Wave& wave) {
     wave.set_exec(exec);
 }
 
+void fill_bytes(std::vector<uint8_t>& bytes) {
+    for (size_t at = 0; at < bytes.size(); at += 4) {
+        std::memcpy(&bytes[at], &kUninitialised, std::min<size_t>(4, bytes.size() - at));
+    }
+}
+
 void reset_wave(Wave& wave) {
     wave.scc = false;
     wave.trap_status = 0;
     wave.state = WaveState::kRunning;
     wave.pending.clear();
+    wave.has_pending_results = false;
     std::fill(std::begin(wave.pending_sgpr), std::end(wave.pending_sgpr), 0);
     std::fill(std::begin(wave.pending_vgpr), std::end(wave.pending_vgpr), 0);
     wave.instructions = 0;
@@ -207,9 +214,7 @@ void set_up_workgroup(DispatchContext& dispatch, Dim3 id, WorkgroupStorage& stor
     group.id = id;
     group.dispatch = &dispatch;
     group.lds.resize(kernel.group_segment_size + request.dynamic_lds);
-    for (size_t i = 0; i < group.lds.size(); ++i) {
-        group.lds[i] = static_cast<uint8_t>(kUninitialised >> (8 * (i & 3)));
-    }
+    fill_bytes(group.lds);
     storage.scratch.prepare(wave_count * kLanes * stride,
                             kernel.kernel_code_properties & kPrivateSegmentBuffer);
     while (group.waves.size() < wave_count) {

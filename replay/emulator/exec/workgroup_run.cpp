@@ -111,7 +111,7 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
         if (inst.arch_vgprs > wave.arch_vgpr_count || inst.acc_vgprs > wave.acc_vgpr_count) {
             fault_beyond_allocation(wave, inst);
         }
-        if (!wave.pending.empty()) {
+        if (wave.has_pending_results) {
             check_pending(wave, inst);
         }
         wave.pc = pc + 4u * inst.size_dwords;
