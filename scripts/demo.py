@@ -151,14 +151,15 @@ def replay(row: Row) -> None:
 def recover(row: Row, folder: Path) -> Path:
     """The recovered assembly of K0 gives K0 back."""
     from asmevo.capture.bundle import open_bundle
+    from asmevo.codeobject.code_object import CodeObject
     from asmevo.codeobject.compare import compare
 
     original, text, rebuilt = (folder / f"{row.kernel}{end}" for end in (".hsaco", ".s", ".re.hsaco"))
     with open_bundle(row.bundles[0]) as bundle:
-        original.write_bytes(bundle.read_code_object())
+        original.write_bytes(bundle.code_object())
     run("recover", original, "-o", text)
     run("rebuild", text, "-o", rebuilt)
-    differences = compare(original.read_bytes(), rebuilt.read_bytes())
+    differences = compare(*(CodeObject.read(path.read_bytes()) for path in (original, rebuilt)))
     require(not differences, f"{row.kernel}: rebuilt differs: {differences[:1]}")
     return text
 
@@ -181,12 +182,10 @@ def optimize(row: Row, folder: Path) -> None:
     """Search; at least one candidate must have passed every gate."""
     run("optimize", *row.bundles, "-o", folder, "--for", "45s", "--json")
     summary = json.loads((folder / "summary.json").read_text())
-    attempts = [json.loads(line) for line in (folder / "attempts.jsonl").read_text().splitlines()]
-    statuses = Counter(attempt["verdict"]["status"] for attempt in attempts)
-    row.tried = len(attempts)
-    row.rejected = {name: count for name, count in statuses.items() if name != "passed"}
-    row.modelled_cycles_before = summary["k0_modelled_cycles"]
-    row.modelled_cycles_after = summary["best_modelled_cycles"]
+    row.tried = summary["attempts"]
+    row.rejected = {name: n for name, n in summary["verdicts"].items() if name != "passed"}
+    row.modelled_cycles_before = sum(bundle["k0"] for bundle in summary["bundles"])
+    row.modelled_cycles_after = sum(bundle["best"] for bundle in summary["bundles"])
     require(row.modelled_cycles_after < row.modelled_cycles_before, f"{row.kernel}: no gain")
     best, original = ((folder / name).read_bytes() for name in ("best.hsaco", "k0.hsaco"))
     require(best != original, f"{row.kernel}: the committed object is K0")
