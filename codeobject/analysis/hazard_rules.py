@@ -2,7 +2,8 @@
 
 Numbers: what LLVM 22's GCNHazardRecognizer enforces on gfx90a, gfx942 and gfx950 (measured pair by
 pair), and the CDNA3 ISA guide, sections 4.5 and 7.5. Where the two disagree the larger one stands
-here: a rule that asks for too much only keeps an edit from being proposed.
+here, and LLVM's precautions that no ISA table asks for stand here too (`packed-result`,
+`load-dpp`): a rule that asks for too much only keeps an edit from being proposed.
 """
 
 from __future__ import annotations
@@ -116,6 +117,11 @@ class Traits:
         return op_sel.endswith(",1]") and not packed
 
     @cached_property
+    def is_packed(self) -> bool:
+        """Packed arithmetic of the VOP3P encoding."""
+        return self.is_valu and self.effect.base.startswith(("v_pk_", "v_fma_mix"))
+
+    @cached_property
     def wide_store_data(self) -> RegisterSet:
         """Data registers of a store of more than 64 bits that are read after issue."""
         effect = self.effect
@@ -138,6 +144,8 @@ class Traits:
             return 5
         if self.wide_store_data or self.effect.base.startswith("s_setreg"):
             return 2
+        if self.is_memory and self.vector_writes:
+            return 2
         return 1 if self.effect.writes & M0 else 0
 
 
@@ -149,9 +157,12 @@ def find_requirements(producer: Traits, consumer: Traits, arch: str) -> Iterator
     elif producer.is_valu:
         yield from _scalar_results(producer, consumer, arch)
         yield from _vector_results(producer, consumer, arch)
-    elif producer.wide_store_data:
+    elif producer.is_memory:
         if consumer.is_valu and producer.wide_store_data & consumer.vector_writes:
             yield Requirement(rule="wide-store-data", states=1 if arch == "gfx90a" else 2)
+        # LLVM spaces DPP from any definition of its source, not only from the VALU's.
+        if consumer.is_dpp and producer.vector_writes & consumer.first_source:
+            yield Requirement(rule="load-dpp", states=2)
     elif producer.effect.base.startswith("s_setreg"):
         if consumer.effect.base.startswith(("s_setreg", "s_getreg")):
             yield Requirement(rule="setreg", states=2)
@@ -204,6 +215,9 @@ def _vector_results(producer: Traits, consumer: Traits, arch: str) -> Iterator[R
         yield Requirement(rule="transcendental", states=1)
     if producer.shifts_destination:
         yield Requirement(rule="destination-shift", states=1)
+    if producer.is_packed:
+        # LLVM takes the default op_sel_hi for a shifted destination: the same bit of the encoding.
+        yield Requirement(rule="packed-result", states=1)
 
 
 def _dot_results(producer: Traits, consumer: Traits) -> Iterator[Requirement]:

@@ -47,6 +47,8 @@ F32_MFMA = "v_mfma_f32_16x16x4_f32 v[0:3], v16, v18, v[0:3]"
         (SMALL_MFMA, SMALL_MFMA, 2, 2),
         (F32_MFMA, "v_add_f32_e32 v20, v0, v0", 10, 10),
         ("v_dot2_f32_f16 v1, v2, v3, v4", "v_add_f32_e32 v5, v1, v1", 3, 3),
+        ("v_pk_add_f32 v[2:3], v[2:3], v[4:5]", "v_add_f32_e32 v6, v3, v3", 1, 1),
+        ("ds_read_b32 v1, v2", "v_mov_b32_dpp v3, v1 row_shr:8 row_mask:0xf bank_mask:0xf", 2, 2),
         ("v_dot2_f32_f16 v1, v2, v3, v4", "v_dot2_f32_f16 v1, v2, v3, v1", 0, 0),
     ],
 )
