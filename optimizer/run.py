@@ -15,7 +15,7 @@ from typing import Any
 from asmevo.capture.bundle import open_bundle
 from asmevo.codeobject.code_object import CodeObject, content_hash
 from asmevo.errors import BundleError, UsageError
-from asmevo.optimizer.gate.cost import compare_costs
+from asmevo.optimizer.gate.cost import CostUnit, compare_costs
 from asmevo.optimizer.gate.judge import Gate, Replayer
 from asmevo.optimizer.run_folder import RunFolder, RunIdentity
 from asmevo.optimizer.search import Budget, Progress, Search
@@ -123,8 +123,13 @@ def _summarise(
 ) -> dict[str, Any]:
     root, best = folder.nodes[0], folder.best
     speedup, _ = compare_costs(root.costs, best.costs)
-    verdicts = Counter(attempt["verdict"] for attempt in folder.attempts.values())
-    mutators = Counter(attempt["mutator"] for attempt in folder.attempts.values())
+    verdicts = Counter(attempt.verdict.status for attempt in folder.attempts.values())
+    mutators = Counter(attempt.mutator for attempt in folder.attempts.values())
+    is_modelled = root.costs[0].unit is CostUnit.MODELLED_CYCLES
+    totals = {
+        f"{name}_modelled_cycles": round(sum(cost.value for cost in node.costs))
+        for name, node in (("k0", root), ("best", best))
+    }
     return {
         "kernel": bundles.kernel,
         "arch": bundles.arch,
@@ -138,6 +143,7 @@ def _summarise(
             for path, before, after in zip(bundles.paths, root.costs, best.costs, strict=True)
         ],
         "speedup": speedup,
+        **(totals if is_modelled else {}),
         "attempts": sum(verdicts.values()),
         "verdicts": {status.value: verdicts[status] for status in Status if verdicts[status]},
         "attempts_by_mutator": dict(sorted(mutators.items())),

@@ -19,6 +19,7 @@ from asmevo.codeobject.code_object import content_hash
 from asmevo.errors import UsageError
 from asmevo.files import write_whole
 from asmevo.optimizer.gate.cost import Cost, CostUnit
+from asmevo.verdict import Status, Verdict
 
 __all__ = ["Attempt", "Node", "RunFolder", "RunIdentity"]
 
@@ -62,9 +63,9 @@ class Attempt:
     sites: tuple[int, ...]
     """Instruction ids in the parent's recovered listing."""
     hypothesis: str
-    verdict: str
-    reasons: tuple[str, ...]
+    verdict: Verdict
     costs: tuple[float, ...]
+    """For each bundle; empty unless equivalent on all."""
     cost_unit: str
     speedup: float | None
     """Over the best at that time."""
@@ -84,7 +85,7 @@ class RunFolder:
         self.path = path
         self.identity = identity
         self.nodes: list[Node] = []
-        self.attempts: dict[str, dict[str, Any]] = {}
+        self.attempts: dict[str, Attempt] = {}
         if self._lineage.exists():
             self._load()
         elif not _may_become_run_folder(path):
@@ -148,9 +149,8 @@ class RunFolder:
 
     def append(self, attempt: Attempt) -> None:
         """Log an attempt; on disk when this returns."""
-        content = asdict(attempt)
-        self.attempts[attempt.id] = content
-        self._log.write(json.dumps(content, allow_nan=False).encode() + b"\n")
+        self.attempts[attempt.id] = attempt
+        self._log.write(json.dumps(asdict(attempt), allow_nan=False).encode() + b"\n")
         self._log.flush()
         os.fsync(self._log.fileno())
 
@@ -192,10 +192,10 @@ class RunFolder:
             os.truncate(path, len(whole))
         for line in whole.splitlines():
             try:
-                attempt = json.loads(line)
-                self.attempts[attempt["id"]] = attempt
+                attempt = _read_attempt(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise UsageError(f"{path} is damaged: {error}") from error
+            self.attempts[attempt.id] = attempt
 
 
 def _may_become_run_folder(path: Path) -> bool:
@@ -210,6 +210,17 @@ def _read_node(content: dict[str, Any]) -> Node:
     return Node(
         **content,
         costs=tuple(Cost(**{**cost, "unit": CostUnit(cost["unit"])}) for cost in costs),
+    )
+
+
+def _read_attempt(content: dict[str, Any]) -> Attempt:
+    verdict = content.pop("verdict")
+    sites, costs = tuple(content.pop("sites")), tuple(content.pop("costs"))
+    return Attempt(
+        **content,
+        sites=sites,
+        costs=costs,
+        verdict=Verdict(status=Status(verdict["status"]), reasons=tuple(verdict["reasons"])),
     )
 
 

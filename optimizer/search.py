@@ -15,7 +15,7 @@ from asmevo.optimizer.kernel_view import KernelView, view_kernel
 from asmevo.optimizer.mutators import MUTATORS, Mutator
 from asmevo.optimizer.proposal import Proposal
 from asmevo.optimizer.run_folder import Attempt, Node, RunFolder
-from asmevo.verdict import Status, Verdict
+from asmevo.verdict import Status
 
 __all__ = ["Budget", "Progress", "Search", "combine"]
 
@@ -173,9 +173,8 @@ class Search:
         attempt_id = _attempt_id(best.sha256, proposal)
         known = self._folder.attempts.get(attempt_id)
         # One that passed but was not committed before a kill is run again, for its object.
-        if known is not None and known["verdict"] != Status.PASSED:
-            verdict = Verdict(status=Status(known["verdict"]), reasons=tuple(known["reasons"]))
-            return Judgement(verdict=verdict, speedup=known["speedup"])
+        if known is not None and not known.verdict.has_passed:
+            return Judgement(verdict=known.verdict, speedup=known.speedup)
         self._budget.take()
         started = time.monotonic()
         judgement = self._gate.judge(view, proposal, best.costs)
@@ -186,8 +185,7 @@ class Search:
                 mutator=proposal.mutator,
                 sites=proposal.sites,
                 hypothesis=proposal.hypothesis,
-                verdict=judgement.verdict.status.value,
-                reasons=judgement.verdict.reasons,
+                verdict=judgement.verdict,
                 costs=tuple(cost.value for cost in judgement.costs),
                 cost_unit=best.costs[0].unit.value,
                 speedup=judgement.speedup,

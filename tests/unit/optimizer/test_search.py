@@ -20,6 +20,7 @@ from asmevo.optimizer.mutators.shrunk_nop import ShrunkNop
 from asmevo.optimizer.run_folder import RunFolder, RunIdentity
 from asmevo.optimizer.search import Budget, Search
 from asmevo.replay.records import Measurement
+from asmevo.verdict import Status
 
 STORE = "global_store_dword v[10:11], v1, off\n"
 NOPS = "v_mov_b32 v1, v2\ns_nop 3\nv_mov_b32 v3, v1\ns_nop 4\n" + STORE
@@ -85,7 +86,7 @@ def test_search_commits_nothing_that_is_not_faster(tmp_path: Path) -> None:
     folder, _ = run_search(tmp_path / "run", NOPS, replayer)
 
     assert folder.best.parent is None
-    assert [one["verdict"] for one in folder.attempts.values()] == ["not_faster"]
+    assert [one.verdict.status for one in folder.attempts.values()] == [Status.NOT_FASTER]
 
 
 def test_search_stops_at_its_budget_and_goes_on_later(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def test_run_folder_holds_what_a_later_stage_reads(tmp_path: Path) -> None:
     assert nodes[1]["parent"] == nodes[0]["sha256"]
     (line,) = (path / "attempts.jsonl").read_text().splitlines()
     attempt = json.loads(line)
-    assert attempt["verdict"] == "passed"
+    assert attempt["verdict"] == {"status": "passed", "reasons": []}
     assert attempt["sha256"] == nodes[1]["sha256"]
     assert attempt["cost_unit"] == "modelled cycles"
 
