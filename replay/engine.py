@@ -6,7 +6,7 @@ with the bundle restored and replaces it when it is lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from asmevo.capture.bundle import open_bundle
-from asmevo.errors import ReplayError, UsageError
+from asmevo.errors import AsmevoError, BundleError, ReplayError, UsageError
 from asmevo.replay.candidate import CandidateCheck, describe_regions
 from asmevo.replay.device import Device
 from asmevo.replay.elements import ElementType
@@ -122,6 +122,7 @@ class ReplaySession:
 
         Raises:
             UsageError: The file cannot be read.
+            BundleError: The bundle's contents are damaged.
             ReplayError: The replay itself could not be run.
         """
         data = _read_candidate(path)
@@ -163,7 +164,7 @@ class ReplaySession:
             message = str(first.get("message"))
             if first["event"] != Event.ADDRESS_TAKEN:
                 self.close()
-                raise ReplayError(message)
+                raise _make_error(first)
         self.close()
         raise ReplayError(
             f"{_START_ATTEMPTS} processes had no room at the captured addresses: {message}"
@@ -218,9 +219,15 @@ class ReplaySession:
                 return result
             if event == Event.ERROR:
                 self.close()
-                raise ReplayError(str(message["message"]))
+                raise _make_error(message)
             is_launching = event == Event.LAUNCHING
             limit_s = self._timeout_s if is_launching else self._transfer_s
+
+
+def _make_error(message: Mapping[str, Any]) -> AsmevoError:
+    """The worker's error as ours."""
+    text = str(message.get("message"))
+    return BundleError(text) if message.get("is_bundle_bad") else ReplayError(text)
 
 
 def _read_candidate(path: Path) -> bytes:

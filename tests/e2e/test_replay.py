@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -445,6 +446,16 @@ def test_replay_at_address_that_no_process_can_map_fails_naming_it(
         replay(path, [], device=device)
 
 
+def _damage_content(bundle: Path, entry: str) -> None:
+    """Flip a bit of the last byte of an entry; the ZIP directory stays right."""
+    with zipfile.ZipFile(bundle) as archive:
+        names = archive.namelist()
+        following = archive.getinfo(names[names.index(entry) + 1]).header_offset
+    data = bytearray(bundle.read_bytes())
+    data[following - 40] ^= 1
+    bundle.write_bytes(data)
+
+
 def _run_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "asmevo", "replay", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -470,13 +481,15 @@ def test_replay_command_with_divergent_candidate_exits_1_and_says_where(
     assert difference["address"] == _OUT + 4 * _FIRST_OTHER
 
 
-@pytest.mark.parametrize("bad", ["bundle", "hsaco", "missing", "dtype", "device"])
+@pytest.mark.parametrize("bad", ["bundle", "content", "hsaco", "missing", "dtype", "device"])
 def test_replay_command_with_bad_input_exits_2_with_one_line(
     tmp_path: Path, bundle: Path, build: Build, bad: str
 ) -> None:
     arguments: list[str | Path] = [bundle, "--hsaco", build("same")]
     if bad == "bundle":
         bundle.write_bytes(bundle.read_bytes()[:200])
+    elif bad == "content":
+        _damage_content(bundle, "region-0000.after.zst")
     elif bad == "hsaco":
         arguments[2] = build("gfx90a", arch="gfx90a")
     elif bad == "missing":
