@@ -56,6 +56,8 @@ struct Wave {
     uint64_t instructions = 0;
     uint64_t scratch_base = 0;    // this wave's private memory: kLanes * scratch_stride bytes, lane-major
     uint32_t scratch_stride = 0;  // bytes a lane
+    bool has_matrix_scale = false;  // v_mfma_ld_scale_b32 ran, its f8f6f4 operation has not (gfx950)
+    uint8_t matrix_scale[2][kLanes];
     MemoryView memory;
     Workgroup* group = nullptr;
     // VGPR indexing (s_set_gpr_idx_*): mode bits in M0[15:12] copies, off unless gpr_idx_on.

@@ -240,7 +240,9 @@ bool Decoder::vop3p_packed() {
     const OpInfo& info = *inst_.info;
     inst_.clamp = bit(w, 15);
     inst_.op_sel = static_cast<uint8_t>(bits(w, 11, 3));
-    inst_.dst[0] = vgpr_operand(bits(w, 0, 8), info.dst[0]);
+    if (info.dst[0] != Type::kNone) {
+        inst_.dst[0] = vgpr_operand(bits(w, 0, 8), info.dst[0]);
+    }
     bool mix = is_mix(info.opcode);
     for (unsigned i = 0; i < 3; ++i) {
         unsigned code = bits(w1, 9 * i, 9);

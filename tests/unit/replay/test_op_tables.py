@@ -115,8 +115,10 @@ def long_vector_words(row: Row) -> list[int]:
 
 def packed_words(row: Row) -> list[int]:
     sources = [vector_source(row, i) for i in range(3)]
-    code = 0xD3800000 | row.opcode << 16 | VDST
+    code = 0xD3800000 | row.opcode << 16 | (VDST if row.dst[0] != "none" else 0)
     second = sources[0] | sources[1] << 9 | sources[2] << 18
+    if row.name == "v_mfma_ld_scale_b32":
+        return [code, second | 3 << 27]
     if not is_mai(row) or row.name.startswith("v_accvgpr"):
         code, second = code | 1 << 14, second | 3 << 27
     return [code, second]

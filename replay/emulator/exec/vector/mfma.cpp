@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 
 #include "exec/fault.h"
@@ -63,9 +64,31 @@ void unpack(const Wave& wave, const Inst& inst, const MatrixOp& op, uint16_t bas
         decode_elements(layout.element, inst.target, bits, value, exponent, out.has_special);
         flush_inputs(op, layout.element, wave.mode, value);
         for (int first = 0; first < kLanes; first += layout.stride) {
-            const int k = first / layout.stride * per_lane + index;
+            const int k = k_of(layout.element, per_lane, kLanes / layout.stride, first / layout.stride, index);
             std::memcpy(out.value + k * layout.stride, value + first, sizeof(float) * layout.stride);
             std::memcpy(out.exponent + k * layout.stride, exponent + first, sizeof(int32_t) * layout.stride);
+        }
+    }
+}
+
+/// Multiplies each block of 32 k by its power of two. The products stay exact: the scaled values are still f32.
+void apply_scale(const uint8_t* scale, MatrixOperand& operand) {
+    constexpr int kBlock = 32, kBias = 127, kNan = 255, kLargest = 126;
+    for (int lane = 0; lane < kLanes; ++lane) {
+        const int outer = lane % operand.stride, first = lane / operand.stride * kBlock;
+        const int power = scale[lane] - kBias;
+        for (int k = first; k < first + kBlock; ++k) {
+            const int at = k * operand.stride + outer;
+            if (scale[lane] == kNan) {
+                operand.value[at] = std::numeric_limits<float>::quiet_NaN();
+                operand.has_special = true;
+            } else if (operand.exponent[at] != kZeroExponent) {
+                operand.exponent[at] += power;
+                operand.value[at] = std::ldexp(operand.value[at], power);
+                if (operand.exponent[at] > kLargest) {
+                    throw Fault("a scaled matrix element of 2^127 or more is not implemented");
+                }
+            }
         }
     }
 }
@@ -185,13 +208,17 @@ void check_modifiers(const Inst& inst, const MatrixOp& op) {
     }
 }
 
-void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op) {
+void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t* scale_a, const uint8_t* scale_b) {
     check_modifiers(inst, op);
     Workspace& space = workspace();
     const MatrixShape& shape = op.shape;
     unpack(wave, inst, op, inst.src[0].index, {op.a, shape.a_k(), shape.stride_a(), 0}, space.a);
     unpack(wave, inst, op, inst.src[1].index, {op.b, shape.k, shape.stride_b(), op.allows_blgp ? inst.blgp : 0},
            space.b);
+    if (scale_a != nullptr) {
+        apply_scale(scale_a, space.a);
+        apply_scale(scale_b, space.b);
+    }
     if (shape.is_sparse) {
         find_sparse_rows(wave, inst, op, space.b_rows);
     }

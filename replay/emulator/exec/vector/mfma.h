@@ -96,7 +96,18 @@ void dot_flushed(const DotInputs& in, const float* c, float* d);
 /// The exact model for one element, in scalar code: every special case. `pair` selects kTruncatedPair.
 float dot_reference(const DotInputs& in, int lane, float c, bool pair);
 
-void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op);
+/// k of an operand's element: `index` of those that one lane holds, in lane group `group` of `groups`. More than 16
+/// elements of 8 bits stand in pieces of 16 that alternate between the groups (gfx950; narrower ones do not).
+constexpr int k_of(Element element, int per_lane, int groups, int group, int index) {
+    if (per_lane > 16 && element_bits(element) >= 8) {
+        return (index / 16 * groups + group) * 16 + index % 16;
+    }
+    return group * per_lane + index;
+}
+
+/// `scale_a` and `scale_b`: per lane, the biased exponent (e8m0) of the lane's row and block of 32 k; or null.
+void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t* scale_a = nullptr,
+                const uint8_t* scale_b = nullptr);
 void run_matrix_f64(Wave& wave, const Inst& inst, const MatrixOp& op);
 void run_matrix_i8(Wave& wave, const Inst& inst, const MatrixOp& op);
 

@@ -45,7 +45,7 @@ void unpack_bytes(const Wave& wave, uint16_t base, int k, int stride, int blgp, 
     for (int index = 0; index < per_lane; ++index) {
         extract_element(wave, base, Element::kI8, index, bits);
         for (int lane = 0; lane < kLanes; ++lane) {
-            const int row = lane / stride * per_lane + index;
+            const int row = k_of(Element::kI8, per_lane, kLanes / stride, lane / stride, index);
             out[row * stride + lane % stride] =
                 static_cast<uint32_t>(static_cast<int32_t>(static_cast<int8_t>(bits[blgp_lane(lane, blgp)])));
         }

@@ -59,6 +59,21 @@ void run(Wave& wave, const Inst& inst) {
     }
 }
 
+/// v_mfma_ld_scale_b32: the first half of v_mfma_scale_*, which the assembler writes as one instruction. A byte of
+/// each register, chosen by op_sel and op_sel_hi, scales the f8f6f4 operation that follows.
+void load_scale(Wave& wave, const Inst& inst) {
+    for (int which = 0; which < 2; ++which) {
+        const Operand& source = inst.src[which];
+        const uint32_t uniform = source.is_vgpr() ? 0 : read_scalar32(wave, source);
+        const unsigned byte = (source.op_sel_hi ? 2 : 0) + (source.op_sel ? 1 : 0);
+        for (int lane = 0; lane < kLanes; ++lane) {
+            const uint32_t value = source.is_vgpr() ? wave.lanes(source.index)[lane] : uniform;
+            wave.matrix_scale[which][lane] = static_cast<uint8_t>(value >> (8 * byte));
+        }
+    }
+    wave.has_matrix_scale = true;
+}
+
 /// gfx950 f8f6f4: cbsz and blgp choose the formats of A and B.
 template <MatrixOp Op>
 void run_f8f6f4(Wave& wave, const Inst& inst) {
@@ -71,7 +86,12 @@ void run_f8f6f4(Wave& wave, const Inst& inst) {
     op.b = formats[inst.blgp];
     Inst plain = inst;
     plain.cbsz = plain.abid = plain.blgp = 0;
-    run_matrix(wave, plain, op);
+    if (wave.has_matrix_scale) {
+        wave.has_matrix_scale = false;
+        run_matrix(wave, plain, op, wave.matrix_scale[0], wave.matrix_scale[1]);
+    } else {
+        run_matrix(wave, plain, op);
+    }
 }
 
 constexpr Type registers(int dwords) {
@@ -138,7 +158,10 @@ constexpr OpInfo move_row(const char* name, Encoding encoding, uint16_t opcode) 
                   .flags = encoding == Encoding::kVop1 ? kNoVop3 : kNoFlags, .run = move_register};
 }
 
-constexpr OpInfo kMoves[] = {
+constexpr OpInfo kMovesAndScale[] = {
+    OpInfo{.name = "v_mfma_ld_scale_b32", .encoding = Encoding::kVop3p, .opcode = 0x2c, .targets = kGfx950Bit,
+           .category = Category::kMfma, .dst = {}, .src = {Type::kB32, Type::kB32, Type::kNone, Type::kNone},
+           .flags = kIgnoresExec, .run = load_scale},
     move_row("v_accvgpr_mov_b32", Encoding::kVop1, 0x52),
     move_row("v_accvgpr_read_b32", Encoding::kVop3p, 0x58),
     move_row("v_accvgpr_write_b32", Encoding::kVop3p, 0x59),
@@ -251,7 +274,7 @@ constexpr OpInfo kSparse[] = {
 }  // namespace
 
 std::span<const OpInfo> mfma_ops() {
-    static const std::vector<OpInfo> rows = join_rows({kMoves, kCdna2, kCdna3, kSparse});
+    static const std::vector<OpInfo> rows = join_rows({kMovesAndScale, kCdna2, kCdna3, kSparse});
     return rows;
 }
 
