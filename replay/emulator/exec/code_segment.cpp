@@ -12,7 +12,8 @@ namespace {
 
 bool is_global_atomic(const Inst& inst) {
     Category category = inst.info->category;
-    return category == Category::kVmemAtomic || category == Category::kFlatAtomic;
+    bool is_scalar = category == Category::kSmem && (inst.info->flags & kReturnsWithGlc);
+    return category == Category::kVmemAtomic || category == Category::kFlatAtomic || is_scalar;
 }
 
 bool is_indirect_jump(const Inst& inst) {

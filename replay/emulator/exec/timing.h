@@ -83,6 +83,8 @@ class WaveTimer {
 
     /// Advances the clock over an instruction that is about to execute; returns the cycles that it stalled.
     uint64_t issue(const Wave& wave, const Inst& inst);
+    /// An instruction that s_setvskip passes over.
+    void skip() { clock_ += kTurn; }
     void take_branch() { clock_ += kTakenBranchCycles; }
     /// Moves the clock to the end of a barrier; returns the cycles waited.
     uint64_t meet(uint64_t clock);

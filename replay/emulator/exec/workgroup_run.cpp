@@ -2,6 +2,7 @@
 
 #include "exec/fault.h"
 #include "exec/fault_report.h"
+#include "exec/scalar/scalar_rows.h"
 #include "exec/wait_tracking.h"
 
 namespace asmevo::emulator {
@@ -108,6 +109,14 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
     for (unsigned left = kSlice; left > 0 && wave.state == WaveState::kRunning; --left) {
         pc = wave.pc;
         const Inst& inst = code_.at(pc);
+        if ((wave.mode & kModeVskip) && inst.info->encoding >= Encoding::kVop1) [[unlikely]] {
+            wave.pc = pc + 4u * inst.size_dwords;
+            ++wave.instructions;
+            if constexpr (kTimed) {
+                timers_[wave.wave_id].skip();
+            }
+            continue;
+        }
         if (inst.arch_vgprs > wave.arch_vgpr_count || inst.acc_vgprs > wave.acc_vgpr_count) {
             fault_beyond_allocation(wave, inst);
         }

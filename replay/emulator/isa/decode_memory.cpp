@@ -35,7 +35,8 @@ bool Decoder::smem() {
             inst_.src[1] = sgpr_operand(code, Type::kB32);
         }
     }
-    return scalar_destination(bits(w, 6, 7), info.dst[0], inst_.dst[0]) &&
+    bool returns = !(info.flags & kReturnsWithGlc) || inst_.glc;
+    return scalar_destination(bits(w, 6, 7), returns ? info.dst[0] : Type::kNone, inst_.dst[0]) &&
            scalar_destination(bits(w, 6, 7), info.src[2], inst_.src[2]);
 }
 

@@ -138,8 +138,7 @@ class Text {
 
 std::string format_smem(const Inst& inst) {
     Text text(inst);
-    text.add(inst.dst[0]);
-    text.add(inst.src[2]);
+    text.add(inst.src[2] ? inst.src[2] : inst.dst[0]);
     text.add(inst.src[0]);
     std::string modifiers;
     if (inst.src[1]) {

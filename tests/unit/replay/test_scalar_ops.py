@@ -319,3 +319,59 @@ def test_setreg_changes_only_its_field() -> None:
     outcome = run_kernel(START + body, directives=".amdhsa_float_denorm_mode_16_64 0")
 
     assert outcome.words()[0] == 0xF4
+
+
+@pytest.mark.parametrize(
+    ("operation", "old", "data", "new"),
+    [
+        ("add", 5, [7], 12),
+        ("sub", 5, [7], MASK32 - 1),
+        ("smin", MASK32, [3], MASK32),
+        ("umax", 5, [7], 7),
+        ("inc", 7, [7], 0),
+        ("dec", 0, [7], 7),
+        ("swap", 5, [7], 7),
+        ("cmpswap", 5, [9, 5], 9),
+        ("cmpswap", 5, [9, 6], 5),
+    ],
+)
+def test_scalar_atomic_gives_the_old_and_stores_the_new_value(
+    operation: str, old: int, data: list[int], new: int
+) -> None:
+    registers = "s8" if len(data) == 1 else "s[8:9]"
+    body = f"""
+  s_mov_b32 s12, {old:#x}
+  s_store_dword s12, s[4:5], 0x0
+  s_mov_b32 s8, {data[0]}
+  s_mov_b32 s9, {data[-1]}
+  s_atomic_{operation} {registers}, s[4:5], 0x0 glc
+  s_waitcnt lgkmcnt(0)
+  s_store_dword s8, s[4:5], 0x4
+  s_endpgm
+"""
+
+    outcome = run_kernel(START + body)
+
+    assert outcome.ok, outcome.report
+    assert outcome.words()[:2] == [new, old]
+
+
+def test_vector_instructions_under_vskip_are_passed_over() -> None:
+    body = """
+  v_mov_b32_e32 v1, 1
+  s_mov_b32 s8, 4
+  s_setvskip s8, 2
+  s_nop 0
+  v_mov_b32_e32 v1, 2
+  global_load_dword v1, v1, s[8:9]
+  s_setvskip 0, 0
+  s_nop 0
+  v_readfirstlane_b32 s9, v1
+  s_store_dword s9, s[4:5], 0x0
+  s_endpgm
+"""
+
+    outcome = run_kernel(START + body)
+
+    assert outcome.ok, outcome.report
+    assert outcome.words()[0] == 1

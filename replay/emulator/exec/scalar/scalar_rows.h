@@ -6,6 +6,8 @@
 
 namespace asmevo::emulator {
 
+constexpr uint32_t kModeVskip = 1u << 28;
+
 constexpr OpInfo scalar_row(const char* name, Encoding encoding, uint16_t opcode, Type dst, Type src0,
                             Type src1, uint32_t flags, Handler run,
                             Category category = Category::kSalu) {
@@ -25,5 +27,6 @@ std::span<const OpInfo> sop2_ops();
 std::span<const OpInfo> sopc_ops();
 std::span<const OpInfo> sopk_ops();
 std::span<const OpInfo> sopp_ops();
+std::span<const OpInfo> smem_atomic_ops();
 
 }  // namespace asmevo::emulator

@@ -1,7 +1,9 @@
 // SMEM: scalar memory reads and writes, clocks, cache control.
 #include <cstring>
 
+#include "exec/join_rows.h"
 #include "exec/scalar/scalar_rows.h"
+#include "exec/scalar/smem_address.h"
 
 namespace asmevo::emulator {
 namespace {
@@ -9,47 +11,29 @@ namespace {
 using u32 = uint32_t;
 using u64 = uint64_t;
 
-constexpr u64 kDwordAligned = ~u64{3};  // the two low address bits are ignored (CDNA3 ISA, SMEM)
-
-u64 offset_of(const Wave& wave, const Inst& inst) {
-    u64 offset = static_cast<u64>(static_cast<int64_t>(inst.offset));
-    return inst.src[1] ? offset + read_scalar32(wave, inst.src[1]) : offset;
-}
-
 template <unsigned dwords>
 void load(Wave& wave, const Inst& inst) {
-    u64 address = (read_scalar64(wave, inst.src[0]) + offset_of(wave, inst)) & kDwordAligned;
+    u64 address = scalar_address(wave, inst);
     const uint8_t* from = wave.memory.access(address, dwords * 4, false, -1);
     std::memcpy(&wave.sgpr[inst.dst[0].index], from, dwords * 4);
 }
 
 template <unsigned dwords>
 void store(Wave& wave, const Inst& inst) {
-    u64 address = (read_scalar64(wave, inst.src[0]) + offset_of(wave, inst)) & kDwordAligned;
+    u64 address = scalar_address(wave, inst);
     uint8_t* to = wave.memory.access(address, dwords * 4, true, -1);
     std::memcpy(to, &wave.sgpr[inst.src[2].index], dwords * 4);
 }
-
-/// A buffer resource as scalar accesses see it: base and bytes.
-struct ScalarBuffer {
-    u64 base, size;
-    explicit ScalarBuffer(const u32* words) {
-        base = words[0] | u64{words[1] & 0xffff} << 32;
-        u32 stride = words[1] >> 16 & 0x3fff;
-        size = u64{words[2]} * (stride ? stride : 1);
-    }
-    bool holds(u64 offset) const { return offset + 4 <= size; }
-};
 
 // Dwords beyond the buffer read as zero and are not written.
 template <unsigned dwords>
 void buffer_load(Wave& wave, const Inst& inst) {
     ScalarBuffer buffer(&wave.sgpr[inst.src[0].index]);
-    u64 offset = offset_of(wave, inst) & kDwordAligned;
+    u64 offset = scalar_offset(wave, inst) & kDwordAligned;
     u32 result[dwords] = {};
     for (unsigned i = 0; i < dwords; ++i) {
-        if (buffer.holds(offset + 4 * i)) {
-            u64 address = (buffer.base + offset + 4 * i) & kDwordAligned;
+        if (buffer.holds(offset + 4 * i, 4)) {
+            u64 address = buffer.at(offset + 4 * i);
             std::memcpy(&result[i], wave.memory.access(address, 4, false, -1), 4);
         }
     }
@@ -59,10 +43,10 @@ void buffer_load(Wave& wave, const Inst& inst) {
 template <unsigned dwords>
 void buffer_store(Wave& wave, const Inst& inst) {
     ScalarBuffer buffer(&wave.sgpr[inst.src[0].index]);
-    u64 offset = offset_of(wave, inst) & kDwordAligned;
+    u64 offset = scalar_offset(wave, inst) & kDwordAligned;
     for (unsigned i = 0; i < dwords; ++i) {
-        if (buffer.holds(offset + 4 * i)) {
-            u64 address = (buffer.base + offset + 4 * i) & kDwordAligned;
+        if (buffer.holds(offset + 4 * i, 4)) {
+            u64 address = buffer.at(offset + 4 * i);
             std::memcpy(wave.memory.access(address, 4, true, -1), &wave.sgpr[inst.src[2].index + i], 4);
         }
     }
@@ -125,6 +109,9 @@ const OpInfo kRows[] = {
 
 }  // namespace
 
-std::span<const OpInfo> smem_ops() { return kRows; }
+std::span<const OpInfo> smem_ops() {
+    static const std::vector<OpInfo> rows = join_rows({kRows, smem_atomic_ops()});
+    return rows;
+}
 
 }  // namespace asmevo::emulator

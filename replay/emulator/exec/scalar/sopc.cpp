@@ -38,6 +38,12 @@ void set_gpr_idx_on(Wave& wave, const Inst& inst) {
     wave.gpr_idx_on = true;
 }
 
+// MODE.VSKIP: while it is set, vector and memory instructions are passed over (workgroup_run.cpp).
+void set_vskip(Wave& wave, const Inst& inst) {
+    u32 bit = read_scalar32(wave, inst.src[0]) >> (read_scalar32(wave, inst.src[1]) & 31) & 1;
+    wave.mode = (wave.mode & ~kModeVskip) | (bit ? kModeVskip : 0);
+}
+
 constexpr OpInfo op32(const char* name, uint16_t opcode, Handler run) {
     return scalar_row(name, Encoding::kSopc, opcode, Type::kNone, Type::kB32, Type::kB32, kWritesScc,
                       run);
@@ -63,6 +69,8 @@ const OpInfo kRows[] = {
     op32("s_bitcmp1_b32", 13, compare<[](u32 a, u32 b) { return (a >> (b & 31) & 1) == 1; }>),
     op64("s_bitcmp0_b64", 14, Type::kB32, bit_compare64<false>),
     op64("s_bitcmp1_b64", 15, Type::kB32, bit_compare64<true>),
+    scalar_row("s_setvskip", Encoding::kSopc, 16, Type::kNone, Type::kB32, Type::kB32, kWritesMode,
+               set_vskip),
     scalar_row("s_set_gpr_idx_on", Encoding::kSopc, 17, Type::kNone, Type::kB32, Type::kNone,
                kReadsM0 | kWritesM0 | kWritesMode, set_gpr_idx_on),
     op64("s_cmp_eq_u64", 18, Type::kB64, compare64<[](u64 a, u64 b) { return a == b; }>),
