@@ -15,7 +15,7 @@ from asmevo.capture.control_block import MAX_KERNARG_BYTES, MAX_REGIONS, Record
 from asmevo.capture.loaded_objects import LoadedKernel
 from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
 from asmevo.capture.target_process import TargetProcess
-from asmevo.errors import CaptureError
+from asmevo.errors import CaptureError, UsageError
 
 __all__ = ["BundleWriter"]
 
@@ -51,20 +51,24 @@ class BundleWriter:
         Raises:
             CaptureError: The record points outside the snapshots.
             BundleError: What it says is not a dispatch.
+            UsageError: The file cannot be written.
         """
         kernarg_bytes = int(record.kernarg_bytes)
         if kernarg_bytes > MAX_KERNARG_BYTES or record.region_count > MAX_REGIONS:
             raise CaptureError("the target's control block is damaged")
         kernarg = bytes(record.kernarg[:kernarg_bytes])
         path = self._free_path(loaded.kernel.name)
-        write_bundle(
-            path,
-            dispatch=self._dispatch(record, loaded),
-            capture=self._facts(record, ordinal),
-            code_object=loaded.code_object.data,
-            kernarg=kernarg,
-            regions=_regions(record, data, kernarg),
-        )
+        try:
+            write_bundle(
+                path,
+                dispatch=self._dispatch(record, loaded),
+                capture=self._facts(record, ordinal),
+                code_object=loaded.code_object.data,
+                kernarg=kernarg,
+                regions=_regions(record, data, kernarg),
+            )
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
         return path
 
     def _dispatch(self, record: Record, loaded: LoadedKernel) -> DispatchRecord:

@@ -6,14 +6,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { MAX_PROBES = 64, TABLE_BITS = 12 };
-_Static_assert(MAX_FUNCTIONS == 1 << TABLE_BITS, "hash");
+enum { MAX_PROBES = 64 };
 
 static atomic_flag g_seen_lock = ATOMIC_FLAG_INIT;
 
 int function_find(struct capture_control* control, uint64_t function) {
-    // Handles are addresses: Fibonacci hashing spreads their middle bits.
-    const uint64_t start = (function >> 4) * 0x9e3779b97f4a7c15u >> (64 - TABLE_BITS);
+    const uint64_t start = function_hash(function);
     for (uint64_t probe = 0; probe < MAX_PROBES; ++probe) {
         const uint64_t index = (start + probe) % MAX_FUNCTIONS;
         struct capture_function* entry = &control->functions[index];
@@ -31,10 +29,11 @@ int function_find(struct capture_control* control, uint64_t function) {
     return -1;
 }
 
-enum verdict function_verdict(const struct capture_control* control, int index) {
+enum verdict function_verdict(const struct capture_control* control, int index, uint64_t function,
+                              uint64_t generation) {
     const uint64_t verdict = __atomic_load_n(&control->functions[index].verdict, __ATOMIC_ACQUIRE);
-    const uint64_t generation = __atomic_load_n(&control->generation, __ATOMIC_ACQUIRE);
-    return verdict >> 32 == generation ? (enum verdict)(uint32_t)verdict : 0;
+    const uint64_t owner = __atomic_load_n(&control->functions[index].function, __ATOMIC_ACQUIRE);
+    return verdict >> 32 == generation && owner == function ? (enum verdict)(uint32_t)verdict : 0;
 }
 
 static void note_seen(struct capture_control* control, const char* name) {

@@ -33,7 +33,7 @@ static module_unload g_module_unload;
 static int hook_module_launch(void* function, uint grid_x, uint grid_y, uint grid_z, uint block_x,
                               uint block_y, uint block_z, uint lds, void* stream, void** params,
                               void** extra) {
-    struct capture_control* control = armed_control();
+    struct capture_control* control = control_for(function);
     if (control != NULL) {
         const struct launch launch = {HIP_SLOT_MODULE_LAUNCH_KERNEL,
                                       function,
@@ -58,7 +58,7 @@ static int hook_module_launch(void* function, uint grid_x, uint grid_y, uint gri
 static int hook_cooperative_launch(void* function, uint grid_x, uint grid_y, uint grid_z,
                                    uint block_x, uint block_y, uint block_z, uint lds, void* stream,
                                    void** params) {
-    struct capture_control* control = armed_control();
+    struct capture_control* control = control_for(function);
     if (control != NULL) {
         const struct launch launch = {HIP_SLOT_MODULE_LAUNCH_COOPERATIVE_KERNEL,
                                       function,
@@ -83,7 +83,7 @@ static int hook_cooperative_launch(void* function, uint grid_x, uint grid_y, uin
 static int hook_hcc_launch(void* function, uint size_x, uint size_y, uint size_z, uint block_x,
                            uint block_y, uint block_z, size_t lds, void* stream, void** params,
                            void** extra, void* start, void* stop) {
-    struct capture_control* control = armed_control();
+    struct capture_control* control = control_for(function);
     if (control != NULL) {
         const struct launch launch = {HIP_SLOT_HCC_MODULE_LAUNCH_KERNEL,
                                       function,
@@ -108,7 +108,7 @@ static int hook_hcc_launch(void* function, uint size_x, uint size_y, uint size_z
 static int hook_ext_launch(void* function, uint size_x, uint size_y, uint size_z, uint block_x,
                            uint block_y, uint block_z, size_t lds, void* stream, void** params,
                            void** extra, void* start, void* stop, uint flags) {
-    struct capture_control* control = armed_control();
+    struct capture_control* control = control_for(function);
     if (control != NULL) {
         const struct launch launch = {HIP_SLOT_EXT_MODULE_LAUNCH_KERNEL,
                                       function,
@@ -133,7 +133,7 @@ static int hook_ext_launch(void* function, uint size_x, uint size_y, uint size_z
 
 static int hook_drv_launch(const struct launch_config* config, void* function, void** params,
                            void** extra) {
-    struct capture_control* control = armed_control();
+    struct capture_control* control = control_for(function);
     if (control != NULL && config != NULL) {
         const struct launch launch = {HIP_SLOT_DRV_LAUNCH_KERNEL_EX,
                                       function,

@@ -186,11 +186,21 @@ static void ask(struct capture_record* record, void* function) {
     }
 }
 
+static uint64_t generation_of(const struct capture_control* control) {
+    return __atomic_load_n(&control->generation, __ATOMIC_ACQUIRE);
+}
+
 // With the record claimed: true if the launch is now between its two snapshots.
-static bool begin_claimed(struct capture_control* control, const struct launch* launch, int index,
-                          uint64_t generation) {
+static bool begin_claimed(struct capture_control* control, const struct launch* launch, int index) {
     struct capture_record* record = &control->record;
-    const uint64_t start = now_ns();
+    const uint64_t start = now_ns(), generation = generation_of(control);
+    // Again: a module may have been unloaded since, and the entry given to another function.
+    const enum verdict verdict =
+        function_verdict(control, index, (uint64_t)launch->function, generation);
+    if (verdict != VERDICT_WANTED && verdict != VERDICT_UNKNOWN) {
+        __atomic_store_n(&control->state, STATE_ARMED, __ATOMIC_RELEASE);
+        return false;
+    }
     struct runtime_scope scope;
     fill_header(record, launch, index, generation);
     if (!runtime_enter(&scope)) {
@@ -199,7 +209,7 @@ static bool begin_claimed(struct capture_control* control, const struct launch* 
         return false;
     }
     enum record_status status = RECORD_QUESTION;
-    if (function_verdict(control, index) == VERDICT_WANTED) {
+    if (verdict == VERDICT_WANTED) {
         status = snapshot(control, launch);
     } else {
         ask(record, launch->function);
@@ -214,26 +224,21 @@ static bool begin_claimed(struct capture_control* control, const struct launch* 
 }
 
 bool launch_begin(struct capture_control* control, const struct launch* launch) {
-    if (t_is_inside) {
-        return false;
-    }
-    const uint64_t generation = __atomic_load_n(&control->generation, __ATOMIC_ACQUIRE);
-    const int index = function_find(control, (uint64_t)launch->function);
+    const uint64_t function = (uint64_t)launch->function, generation = generation_of(control);
+    const int index = function_find(control, function);
     if (index < 0) {
         return false;
     }
-    enum verdict verdict = function_verdict(control, index);
+    enum verdict verdict = function_verdict(control, index, function, generation);
     if (verdict == 0) {
-        t_is_inside = true;
-        verdict =
-            function_classify(control, index, generation, runtime_kernel_name(launch->function));
-        t_is_inside = false;
+        const char* name = runtime_kernel_name(launch->function);
+        verdict = function_classify(control, index, generation, name);
     }
-    if (verdict == VERDICT_UNWANTED || !claim_record(control)) {
+    if (verdict == VERDICT_UNWANTED || t_is_inside || !claim_record(control)) {
         return false;
     }
     t_is_inside = true;
-    const bool is_held = begin_claimed(control, launch, index, generation);
+    const bool is_held = begin_claimed(control, launch, index);
     t_is_inside = is_held;
     return is_held;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "capture_control.h"
+#include "function_table.h"
 #include "hip_table.h"
 
 // The control block, or NULL where no session was ever opened. Never unmapped: a hook may be
@@ -27,9 +28,13 @@ static inline enum control_state control_state_of(const struct capture_control* 
     return __atomic_load_n(&control->state, __ATOMIC_ACQUIRE);
 }
 
-// The control block if the next wanted launch is to be captured, else NULL: the test that every
-// launch pays for.
-static inline struct capture_control* armed_control(void) {
+// The control block if a launch of `function` may have to be captured, else NULL: what every launch
+// pays for.
+static inline struct capture_control* control_for(const void* function) {
     struct capture_control* control = atomic_load_explicit(&g_control, memory_order_relaxed);
-    return control != NULL && control_state_of(control) == STATE_ARMED ? control : NULL;
+    if (control == NULL || control_state_of(control) != STATE_ARMED ||
+        function_is_unwanted(control, (uint64_t)function)) {
+        return NULL;
+    }
+    return control;
 }
