@@ -25,12 +25,14 @@ struct FloatFormat {
 
 template <typename U>
 constexpr bool is_nan(U bits) {
-    return static_cast<U>(bits & ~FloatFormat<U>::kSign) > FloatFormat<U>::kInfinity;
+    using S = std::make_signed_t<U>;  // x86 compares signed vectors
+    const U magnitude = static_cast<U>(bits & ~FloatFormat<U>::kSign);
+    return static_cast<S>(magnitude) > static_cast<S>(FloatFormat<U>::kInfinity);
 }
 
 template <typename U>
 constexpr bool is_signaling(U bits) {
-    return is_nan(bits) && (bits & FloatFormat<U>::kQuiet) == 0;
+    return is_nan(bits) & ((bits & FloatFormat<U>::kQuiet) == 0);
 }
 
 template <typename U>
@@ -48,22 +50,25 @@ template <typename U>
 constexpr std::make_signed_t<U> order_key(U bits) {
     using S = std::make_signed_t<U>;
     const S value = static_cast<S>(bits);
-    return static_cast<S>(value ^ ((value >> (8 * sizeof(U) - 1)) & std::numeric_limits<S>::max()));
+    const S flip = value < 0 ? std::numeric_limits<S>::max() : S{0};
+    return static_cast<S>(value ^ flip);
 }
 
 template <typename U>
 constexpr bool equal_values(U a, U b) {
-    return a == b || static_cast<U>((a | b) << 1) == 0;
+    return (a == b) | (static_cast<U>((a | b) << 1) == 0);
 }
 
 // A NaN gives way to the other source; in IEEE mode a signalling one is quieted and wins (ISA, V_MIN_F32).
+// Bitwise operators and selections only, so that the lane loop is one of vector instructions.
 template <typename U>
 constexpr U pick(LaneEnv env, U a, U b, bool a_wins) {
+    const bool ieee = env.ieee();
     U result = a_wins ? a : b;
     result = is_nan(b) ? a : result;
     result = is_nan(a) ? b : result;
-    result = env.ieee() && is_signaling(b) ? quieted(b) : result;
-    return env.ieee() && is_signaling(a) ? quieted(a) : result;
+    result = ieee & is_signaling(b) ? quieted(b) : result;
+    return ieee & is_signaling(a) ? quieted(a) : result;
 }
 
 template <typename U>
@@ -74,25 +79,6 @@ constexpr U min_float(LaneEnv env, U a, U b) {
 template <typename U>
 constexpr U max_float(LaneEnv env, U a, U b) {
     return pick(env, a, b, order_key(a) > order_key(b));
-}
-
-template <typename U>
-constexpr U min3_float(LaneEnv env, U a, U b, U c) {
-    return min_float(env, min_float(env, a, b), c);
-}
-
-template <typename U>
-constexpr U max3_float(LaneEnv env, U a, U b, U c) {
-    return max_float(env, max_float(env, a, b), c);
-}
-
-template <typename U>
-constexpr U med3_float(LaneEnv env, U a, U b, U c) {
-    const U largest = max3_float(env, a, b, c);
-    U result = max_float(env, a, b);
-    result = equal_values(largest, b) ? max_float(env, a, c) : result;
-    result = equal_values(largest, a) ? max_float(env, b, c) : result;
-    return is_nan(a) || is_nan(b) || is_nan(c) ? min3_float(env, a, b, c) : result;
 }
 
 // IEEE 754-2019 minimum: a NaN wins (gfx950).
@@ -131,6 +117,11 @@ constexpr bool in_class(U bits, uint32_t wanted) {
 inline float flushed(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
     return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : value;
+}
+
+/// v_mac_f32, v_mad_f32 (gfx90a): not fused, and denormals are flushed at every step whatever MODE says.
+inline float mad_flushing(float a, float b, float c) {
+    return flushed(flushed(flushed(a) * flushed(b)) + flushed(c));
 }
 
 /// value * 2^exponent, rounded once, into the denormal range too.

@@ -69,12 +69,12 @@ inline double sum_to_odd(double a, double b) {
     const double sum = a + b;
     const double back = sum - a;
     const double error = (a - (sum - back)) + (b - back);  // Knuth's two-sum: what the sum lost
-    uint64_t bits = std::bit_cast<uint64_t>(sum);
-    const bool inexact = error < 0 || error > 0;  // not when the sum is infinite or NaN
-    if (inexact && (bits & 1) == 0) {
-        bits += ((error > 0) == (sum > 0)) ? 1 : -1;
-    }
-    return std::bit_cast<double>(bits);
+    // Both false when the sum is infinite or NaN.
+    const uint64_t above = error > 0 ? 1 : 0, below = error < 0 ? 1 : 0;
+    const uint64_t bits = std::bit_cast<uint64_t>(sum);
+    const uint64_t sign = 0 - (bits >> 63);  // in a negative number a step up in value is one down in bits
+    const uint64_t step = ((above - below) ^ sign) - sign;
+    return std::bit_cast<double>(bits + ((bits & 1) == 0 ? step : 0));
 }
 
 /// a*b + c of f16 values, exact up to a sticky last bit: rounding the result to f16 rounds once.

@@ -39,31 +39,70 @@ int dpp_source_lane(unsigned control, int lane) {
     }
 }
 
-bool dpp_reads(const Wave& wave, int source) {
-    return source >= 0 && ((wave.exec() >> source) & 1) != 0;
+// A DPP control worked out for all lanes: the lane each one reads, and which of them have one to read.
+struct DppPattern {
+    uint8_t source[kLanes];
+    uint64_t has_source;
+};
+
+DppPattern make_pattern(unsigned control) {
+    DppPattern pattern{};
+    for (int lane = 0; lane < kLanes; ++lane) {
+        const int source = dpp_source_lane(control, lane);
+        pattern.source[lane] = static_cast<uint8_t>(source < 0 ? 0 : source);
+        pattern.has_source |= static_cast<uint64_t>(source >= 0) << lane;
+    }
+    return pattern;
+}
+
+// Kernels use few controls, over and over: each host thread remembers the last one for each of their hashes.
+const DppPattern& dpp_pattern(unsigned control) {
+    struct Entry {
+        unsigned control = ~0u;
+        DppPattern pattern;
+    };
+    constexpr size_t kEntries = 64;
+    thread_local Entry entries[kEntries];
+    Entry& entry = entries[(control ^ control >> 6) % kEntries];
+    if (entry.control != control) {
+        entry.pattern = make_pattern(control);
+        entry.control = control;
+    }
+    return entry.pattern;
+}
+
+// Lanes whose source exists and is active.
+uint64_t dpp_readable(const Wave& wave, const DppPattern& pattern) {
+    const uint64_t exec = wave.exec();
+    if (exec == ~0ull) {
+        return pattern.has_source;
+    }
+    uint64_t mask = 0;
+    for (int lane = 0; lane < kLanes; ++lane) {
+        mask |= (exec >> pattern.source[lane] & 1) << lane;
+    }
+    return mask & pattern.has_source;
 }
 
 uint64_t dpp_write_mask(const Wave& wave, const Dpp& dpp) {
+    uint64_t banks = 0;
+    for (int bank = 0; bank < 4; ++bank) {
+        banks |= (dpp.bank_mask >> bank & 1) != 0 ? 0xfull << (4 * bank) : 0;
+    }
     uint64_t mask = 0;
-    for (int lane = 0; lane < kLanes; ++lane) {
-        const bool row_on = (dpp.row_mask >> (lane / kRowLanes)) & 1;
-        const bool bank_on = (dpp.bank_mask >> (lane % kRowLanes / 4)) & 1;
-        const bool has_source = dpp.bound_ctrl || dpp_reads(wave, dpp_source_lane(dpp.control, lane));
-        mask |= static_cast<uint64_t>(row_on && bank_on && has_source) << lane;
+    for (int row = 0; row < kLanes / kRowLanes; ++row) {
+        mask |= (dpp.row_mask >> row & 1) != 0 ? banks << (kRowLanes * row) : 0;
     }
-    return mask;
+    return dpp.bound_ctrl ? mask : mask & dpp_readable(wave, dpp_pattern(dpp.control));
 }
 
+// Lanes without a source read zero.
 void dpp_swizzle(const Wave& wave, const Dpp& dpp, const uint32_t* from, uint32_t* to) {
+    const DppPattern& pattern = dpp_pattern(dpp.control);
+    alignas(64) uint32_t readable[kLanes];
+    spread_mask(dpp_readable(wave, pattern), readable);
     for (int lane = 0; lane < kLanes; ++lane) {
-        const int source = dpp_source_lane(dpp.control, lane);
-        to[lane] = dpp_reads(wave, source) ? from[source] : 0;
-    }
-}
-
-void broadcast(uint32_t value, uint32_t* lanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-        lanes[lane] = value;
+        to[lane] = from[pattern.source[lane]] & readable[lane];
     }
 }
 

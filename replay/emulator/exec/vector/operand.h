@@ -60,6 +60,20 @@ inline bool is_plain_vgpr(const Operand& operand) {
     return !operand.abs && !operand.sext && operand.sdwa_sel == kDword;
 }
 
+inline void broadcast(uint32_t value, uint32_t* lanes) {
+    const __m256i all = _mm256_set1_epi32(static_cast<int>(value));
+    for (int i = 0; i < kLanes; i += 8) {
+        _mm256_store_si256(reinterpret_cast<__m256i*>(lanes + i), all);
+    }
+}
+
+/// Whether the operand is a one-dword constant or SGPR without modifiers.
+inline bool is_plain_scalar(const Operand& operand) {
+    const bool is_simple = operand.kind == OperandKind::kConst || operand.kind == OperandKind::kSgpr;
+    return is_simple && operand.dwords == 1 && !operand.neg && !operand.abs && !operand.op_sel &&
+           operand.sdwa_sel == kDword;
+}
+
 /// Source `index` of an instruction as lanes.
 template <unsigned Options>
 inline Source fetch(const Wave& wave, const Inst& inst, int index, Scratch& scratch) {
@@ -69,6 +83,12 @@ inline Source fetch(const Wave& wave, const Inst& inst, int index, Scratch& scra
     if (is_plain_vgpr<Options>(operand) && !flushes && !swizzled && !wave.gpr_idx_on) [[likely]] {
         const uint32_t* lanes = wave.lanes(operand.index);
         return {lanes, lanes + kLanes};
+    }
+    if (is_plain_scalar(operand) && !flushes && (Options & kPacked) == 0) {
+        const bool is_constant = operand.kind == OperandKind::kConst;
+        broadcast(is_constant ? static_cast<uint32_t>(operand.constant) : wave.sgpr[operand.index],
+                  scratch.dword[0].lane);
+        return {scratch.dword[0].lane, nullptr};
     }
     return fetch_modified(wave, inst, index, Options, scratch);
 }

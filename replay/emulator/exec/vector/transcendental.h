@@ -39,8 +39,9 @@ inline double exp2_double(double x) {
     const double whole = shifted - detail::kRoundToInteger;
     const double fraction = x - whole;
     double sum = detail::kExp2.coefficient[detail::kExp2Terms - 1];
+#pragma GCC unroll 16
     for (int i = detail::kExp2Terms - 2; i >= 0; --i) {
-        sum = sum * fraction + detail::kExp2.coefficient[i];
+        sum = __builtin_fma(sum, fraction, detail::kExp2.coefficient[i]);
     }
     const uint64_t exponent = (std::bit_cast<uint64_t>(shifted) + 1023) << 52;
     return sum * std::bit_cast<double>(exponent);
@@ -54,8 +55,9 @@ inline double log2_double(float x) {
     const double m = std::bit_cast<float>(bits - (static_cast<uint32_t>(exponent) << 23));
     const double s = (m - 1.0) / (m + 1.0), z = s * s;
     double sum = 0;
+#pragma GCC unroll 16
     for (int power = 19; power >= 1; power -= 2) {
-        sum = sum * z + 1.0 / power;
+        sum = __builtin_fma(sum, z, 1.0 / power);
     }
     return exponent + sum * s * (2.0 / detail::kLn2);
 }

@@ -28,11 +28,6 @@ void select_by_mask(Wave& wave, const Inst& inst) {
     store_dword(wave, inst, result);
 }
 
-// v_mac/v_mad_f32 (gfx90a): not fused, and denormals are flushed at every step whatever MODE says.
-float mad_flushing(float a, float b, float c) {
-    return flushed(flushed(flushed(a) * flushed(b)) + flushed(c));
-}
-
 constexpr OpInfo kFloat[] = {
     row("v_cndmask_b32", 0, kB32, {kB32, kB32, kMask}, select_by_mask),
     row("v_add_f32", 1, kF32, {kF32, kF32}, lanes<[](float a, float b) { return a + b; }>),

@@ -59,6 +59,37 @@ constexpr uint32_t permute_bytes(uint32_t high, uint32_t low, uint32_t select) {
     return result;
 }
 
+// V_PERM_B32 with byte shuffles where every selector names a byte of the sources, as they mostly do.
+void permute(Wave& wave, const Inst& inst) {
+    Scratch scratch[3];
+    const Source high = fetch<kNoFlush>(wave, inst, 0, scratch[0]);
+    const Source low = fetch<kNoFlush>(wave, inst, 1, scratch[1]);
+    const Source select = fetch<kNoFlush>(wave, inst, 2, scratch[2]);
+    alignas(64) uint32_t result[kLanes];
+    uint32_t special = 0;
+    for (int lane = 0; lane < kLanes; ++lane) {
+        special |= select.low[lane] & 0xf8f8f8f8u;
+    }
+    for (int lane = 0; lane < kLanes && special != 0; ++lane) {
+        result[lane] = permute_bytes(high.low[lane], low.low[lane], select.low[lane]);
+    }
+    const auto load = [](const uint32_t* lanes) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(lanes));
+    };
+    const __m128i second = _mm_set_epi32(0x08080808, 0x08080808, 0, 0);  // the pair's upper 8 bytes
+    for (int lane = 0; lane < kLanes && special == 0; lane += 4) {
+        const __m128i h = load(high.low + lane), l = load(low.low + lane), s = load(select.low + lane);
+        const __m128i first_pair = _mm_shuffle_epi8(
+            _mm_unpacklo_epi32(l, h), _mm_or_si128(_mm_unpacklo_epi32(s, s), second));
+        const __m128i second_pair = _mm_shuffle_epi8(
+            _mm_unpackhi_epi32(l, h), _mm_or_si128(_mm_unpackhi_epi32(s, s), second));
+        const __m128 packed = _mm_shuffle_ps(_mm_castsi128_ps(first_pair),
+                                             _mm_castsi128_ps(second_pair), _MM_SHUFFLE(2, 0, 2, 0));
+        _mm_store_si128(reinterpret_cast<__m128i*>(result + lane), _mm_castps_si128(packed));
+    }
+    store_dword(wave, inst, result);
+}
+
 constexpr uint32_t average_bytes(uint32_t a, uint32_t b, uint32_t round) {
     uint32_t result = 0;
     for (int shift = 0; shift < 32; shift += 8) {
@@ -205,9 +236,7 @@ constexpr OpInfo kThreeSources[] = {
     row3("v_med3_i32", 0x1d7, lanes<[](int32_t a, int32_t b, int32_t c) { return median(a, b, c); }>),
     row3("v_med3_u32", 0x1d8,
          lanes<[](uint32_t a, uint32_t b, uint32_t c) { return median(a, b, c); }>),
-    row3("v_perm_b32", 0x1ed, lanes<[](uint32_t high, uint32_t low, uint32_t select) {
-             return permute_bytes(high, low, select);
-         }>),
+    row3("v_perm_b32", 0x1ed, permute),
     row3("v_xad_u32", 0x1f3, lanes<[](uint32_t a, uint32_t b, uint32_t c) { return (a ^ b) + c; }>),
     row3("v_lshl_add_u32", 0x1fd,
          lanes<[](uint32_t a, uint32_t shift, uint32_t b) { return (a << (shift & 31)) + b; }>),
