@@ -34,13 +34,13 @@ def attach(
         list[str] | None,
         typer.Option("--kernel", metavar="GLOB", help="Kernel names to capture; repeatable."),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Dispatches of each kernel (default 1).")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Dispatches of each kernel")] = 1,
     timeout: Annotated[
-        float, typer.Option(min=0.1, max=86400, help="Seconds to wait for launches (default 30).")
+        float, typer.Option(min=0.1, max=86400, help="Seconds to wait for launches")
     ] = 30.0,
     max_mib: Annotated[
         int,
-        typer.Option(min=1, max=1 << 20, help="Largest dispatch, in MiB of memory (default 2048)."),
+        typer.Option(min=1, max=1 << 20, help="Largest dispatch, in MiB of memory"),
     ] = 2048,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object and nothing else.")
@@ -48,8 +48,8 @@ def attach(
 ) -> None:
     """Capture dispatches of a running process, then let go of it
 
-    The process goes on working. Each bundle holds all memory that one launch can reach, before
-    and after it: treat bundles like a memory dump.
+    The process goes on working. A bundle holds all memory that a launch can
+    reach, before and after it: treat it as a memory dump.
 
     asmevo capture attach 1234 --kernel 'softmax*' -o captures
 

@@ -64,8 +64,8 @@ def run(
 ) -> None:
     """Run a program that loads the optimized objects of a swap folder
 
-    A code object that is missing, damaged or refused by the runtime is not swapped: the program
-    gets its own, and the log says why.
+    Where an optimized object is missing, damaged or refused by the runtime,
+    the program gets its own, and the log says why.
 
     asmevo swap run swap -- python server.py
 
