@@ -8,7 +8,7 @@ from functools import cached_property
 from asmevo.codeobject.analysis.control_flow import Program, read_program
 from asmevo.codeobject.analysis.dependence import BlockItem
 from asmevo.codeobject.analysis.exec_state import ExecState, analyse_exec_state
-from asmevo.codeobject.analysis.hazard import Hazard, HazardDistances
+from asmevo.codeobject.analysis.hazard import Hazard, HazardDistances, count_wait_states
 from asmevo.codeobject.analysis.liveness import Liveness, analyse_liveness
 from asmevo.codeobject.analysis.wait_state import (
     Waits,
@@ -90,6 +90,11 @@ class KernelView:
     def is_editable(self, position: int) -> bool:
         """True unless the listing pins the instruction."""
         return self.program.instructions[position].id not in self.listing.pinned
+
+    def can_vanish(self, position: int) -> bool:
+        """True when no hazard needs the wait states that the instruction gives."""
+        states = count_wait_states(self.program.instructions[position])
+        return self.distances.count_slack(position) >= states
 
     def block_items(self, block: int) -> tuple[BlockItem, ...]:
         """The instructions of a block save the fillers, in order."""

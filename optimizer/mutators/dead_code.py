@@ -34,7 +34,7 @@ class DeadCode:
                     continue
                 instruction = program.instructions[position]
                 edit = Delete(ids=(instruction.id,))
-                if not thinned.distances.count_slack(thinned.program.position_of[instruction.id]):
+                if not thinned.can_vanish(thinned.program.position_of[instruction.id]):
                     continue
                 thinned = view_kernel(apply_edits(thinned.listing, (edit,)), view.kernel)
                 yield Proposal(

@@ -33,7 +33,7 @@ class ImpliedWait:
                     for counter, count in counts.items()
                     if state.most_outstanding[counter] > count
                 }
-                if needed == counts:
+                if needed == counts or not (needed or view.can_vanish(position)):
                     continue
                 implied = ", ".join(f"{one.value}({counts[one]})" for one in counts.keys() - needed)
                 yield Proposal(

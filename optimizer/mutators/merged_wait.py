@@ -34,7 +34,7 @@ class MergedWait:
                 is_wait = view.program.effects[position].base == "s_waitcnt"
                 if not is_wait or not view.is_editable(position):
                     continue
-                if earlier is not None:
+                if earlier is not None and view.can_vanish(position):
                     counts = _merge(view, earlier, position)
                     if counts is not None:
                         found.append((position - earlier, earlier, position, counts))

@@ -36,7 +36,8 @@ class RelaxedWait:
                 if all(_is_tight(relaxed, instruction.id, counter) for counter in counts):
                     continue
                 found = _relax(view, relaxed, instruction.id, counts)
-                if found == counts:
+                place = relaxed.program.position_of[instruction.id]
+                if found == counts or not (found or relaxed.can_vanish(place)):
                     continue
                 edit = _edit_wait(instruction.id, found)
                 relaxed = view_kernel(apply_edits(relaxed.listing, (edit,)), view.kernel)

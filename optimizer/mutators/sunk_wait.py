@@ -61,7 +61,7 @@ class SunkWait:
             moved_counts = raised
             last = at
             passed += not view.is_filler(at)
-        if not passed:
+        if not passed or not view.can_vanish(position):
             return None
         wait, after = program.instructions[position].id, program.instructions[last].id
         move = Move(id=wait, after_id=after)

@@ -308,3 +308,10 @@ def test_wait_past_a_younger_load_is_merged_with_a_smaller_count() -> None:
 
     assert [text for text in texts_of(after) if "waitcnt" in text] == ["s_waitcnt vmcnt(0)"]
     assert not after.wait_violations
+
+
+def test_wait_that_keeps_a_hazard_at_a_distance_stays() -> None:
+    body = "v_mov_b32 v1, v2\nv_nop\ns_waitcnt lgkmcnt(0)\n"
+    body += "v_mov_b32_dpp v3, v1 row_shr:8 row_mask:0xf bank_mask:0xf\n" + STORE.format("v3")
+
+    assert not propose(ImpliedWait(), body)
