@@ -1,5 +1,7 @@
 #include "exec/memory_ops/buffer_address.h"
 
+#include <algorithm>
+
 namespace asmevo::emulator {
 namespace {
 
@@ -63,6 +65,35 @@ BufferOffset BufferAccess::at(int lane) const {
         out.buffer_offset = out.index * descriptor_.stride + out.offset;
     }
     return out;
+}
+
+bool BufferAccess::all_addresses(const Wave& wave, uint64_t exec, uint32_t size, bool write,
+                                 uint64_t out[kLanes]) const {
+    if (!is_linear_ || offset_lanes_ == nullptr || exec == 0) {
+        return false;
+    }
+    uint32_t lowest = ~0u, highest = 0;
+    if (exec == ~0ull) {
+        for (int lane = 0; lane < kLanes; ++lane) {
+            lowest = std::min(lowest, offset_lanes_[lane]);
+            highest = std::max(highest, offset_lanes_[lane]);
+        }
+    } else {
+        for_each_lane(exec, [&](int lane) {
+            lowest = std::min(lowest, offset_lanes_[lane]);
+            highest = std::max(highest, offset_lanes_[lane]);
+        });
+    }
+    const uint64_t uniform = soffset_ + inst_offset_;
+    const uint64_t first = descriptor_.base + uniform + lowest;
+    if (uniform + highest + size > descriptor_.num_records ||
+        !wave.memory.is_cached(first, static_cast<uint64_t>(highest) - lowest + size, write)) {
+        return false;
+    }
+    for (int lane = 0; lane < kLanes; ++lane) {
+        out[lane] = descriptor_.base + uniform + offset_lanes_[lane];
+    }
+    return true;
 }
 
 }  // namespace asmevo::emulator

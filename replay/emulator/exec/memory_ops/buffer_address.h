@@ -53,9 +53,9 @@ class BufferAccess {
         return offset.buffer_offset + skip + soffset_ < descriptor_.num_records;
     }
 
-    /// No stride, no swizzle: base + soffset + 32-bit VGPR offset + immediate.
-    bool is_linear() const { return is_linear_; }
-    uint64_t soffset() const { return soffset_; }
+    /// Addresses of all lanes of `exec`, when the access is linear, every lane is in range with all its bytes, and one
+    /// allocation that the wave has looked up holds them all. False otherwise: then each lane needs a look of its own.
+    bool all_addresses(const Wave& wave, uint64_t exec, uint32_t size, bool write, uint64_t out[kLanes]) const;
 
   private:
     BufferDescriptor descriptor_;
@@ -64,7 +64,7 @@ class BufferAccess {
     const uint32_t* index_lanes_ = nullptr;
     const uint32_t* offset_lanes_ = nullptr;
     bool is_structured_ = false;
-    bool is_linear_ = false;
+    bool is_linear_ = false;  // no stride, no swizzle: base + soffset + 32-bit VGPR offset + immediate
 };
 
 }  // namespace asmevo::emulator

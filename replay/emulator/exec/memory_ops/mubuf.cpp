@@ -26,27 +26,20 @@ void fetch(Wave& wave, const BufferAccess& access, int lane, uint8_t* bytes) {
     }
 }
 
-/// Whole in-range accesses into one known allocation need no piecewise look.
-template <Data D>
-const uint8_t* fetch_whole(Wave& wave, const BufferAccess& access, int lane) {
-    const BufferOffset offset = access.at(lane);
-    if (!access.in_range(offset, size_bytes(D) - 1)) {
-        return nullptr;
-    }
-    const uint64_t address = access.address(offset);
-    return wave.memory.is_cached(address, size_bytes(D), false) ? reinterpret_cast<const uint8_t*>(address) : nullptr;
-}
-
 template <Data D>
 void load_to_registers(Wave& wave, const Inst& inst) {
     const BufferAccess access(wave, inst);
     const uint16_t target = inst.dst[0].index;
-    // The address registers may be overwritten lane by lane: a lane's own address is read before its result is written.
-    for_each_lane(wave.exec(), [&](int lane) {
-        if (const uint8_t* source = fetch_whole<D>(wave, access, lane)) {
-            load_lane<D>(wave, target, lane, source);
-            return;
-        }
+    const uint64_t exec = wave.exec();
+    uint64_t addresses[kLanes];
+    if (access.all_addresses(wave, exec, size_bytes(D), false, addresses)) {
+        for_each_lane(exec, [&](int lane) {
+            load_lane<D>(wave, target, lane, reinterpret_cast<const uint8_t*>(addresses[lane]));
+        });
+        return;
+    }
+    // The result may overwrite the address registers: a lane's address is read before its result is written.
+    for_each_lane(exec, [&](int lane) {
         uint8_t bytes[size_bytes(D)];
         fetch<D>(wave, access, lane, bytes);
         load_lane<D>(wave, target, lane, bytes);
@@ -91,7 +84,15 @@ void store(Wave& wave, const Inst& inst) {
     constexpr uint32_t piece = std::min(size_bytes(D), 4u);
     const BufferAccess access(wave, inst);
     const uint16_t source = inst.src[1].index;
-    for_each_lane(wave.exec(), [&](int lane) {
+    const uint64_t exec = wave.exec();
+    uint64_t addresses[kLanes];
+    if (access.all_addresses(wave, exec, size_bytes(D), true, addresses)) {
+        for_each_lane(exec, [&](int lane) {
+            store_lane<D>(wave, source, lane, reinterpret_cast<uint8_t*>(addresses[lane]));
+        });
+        return;
+    }
+    for_each_lane(exec, [&](int lane) {
         uint8_t bytes[std::max(size_bytes(D), 4u)];
         store_lane<D>(wave, source, lane, bytes);
         const BufferOffset offset = access.at(lane);
