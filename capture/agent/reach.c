@@ -4,9 +4,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
+#include "host_memory.h"
 #include "memory_map.h"
 #include "runtime.h"
 
@@ -59,23 +58,6 @@ static int reach_allocation(struct capture_record* record, uint64_t value, int* 
     return 0;
 }
 
-// Size of a chunk that malloc mapped on its own and that starts at `pointer`; 0 where it does not
-// look like one. (glibc: the size word before the memory has bit 1 set, and chunk and size are page
-// multiples.)
-static uint64_t mapped_chunk_bytes(uint64_t pointer, const struct mapping* mapping) {
-    uint64_t words[2];
-    if (pointer % 16 != 0 || pointer - mapping->start < sizeof words) {
-        return 0;
-    }
-    memcpy(words, (const void*)(pointer - sizeof words), sizeof words);
-    const uint64_t chunk = pointer - sizeof words, before = words[0], size = words[1] & ~7ull;
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    const bool is_mapped = (words[1] & 7) == 2 && before < page &&
-                           size < mapping->end - chunk + 1 && (chunk - before) % page == 0 &&
-                           (before + size) % page == 0;
-    return is_mapped && size > sizeof words ? size - sizeof words : 0;
-}
-
 // Host memory that the runtime knows nothing of, which a unified-memory device reaches all the
 // same: the malloc chunk, or a window of the mapping behind the pointer.
 static int reach_host_memory(struct capture_record* record, uint64_t value, int* region) {
@@ -85,7 +67,7 @@ static int reach_host_memory(struct capture_record* record, uint64_t value, int*
         mapping.is_executable) {
         return 0;
     }
-    const uint64_t chunk_bytes = mapped_chunk_bytes(value, &mapping);
+    const uint64_t chunk_bytes = host_chunk_bytes(value, &mapping);
     uint64_t start = value, end = value + chunk_bytes;
     if (chunk_bytes == 0) {
         start = value & ~4095ull;
@@ -143,23 +125,9 @@ int reach_regions(struct capture_record* record, const struct capture_layout* la
     return 0;
 }
 
-// process_vm_readv on ourselves: a page that vanishes meanwhile is an error, not a crash.
-static int copy_host(const struct capture_region* region, uint8_t* to) {
-    for (uint64_t at = 0; at < region->size;) {
-        struct iovec local = {to + at, region->size - at};
-        struct iovec remote = {(void*)(region->address + at), region->size - at};
-        const ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-        if (got <= 0) {
-            return HIP_ERROR_INVALID_VALUE;
-        }
-        at += (uint64_t)got;
-    }
-    return HIP_SUCCESS;
-}
-
 int reach_copy(const struct capture_region* region, uint8_t* to) {
     if (region->kind == KIND_PAGEABLE_HOST) {
-        return copy_host(region, to);
+        return host_copy(to, region->address, region->size) ? HIP_SUCCESS : HIP_ERROR_INVALID_VALUE;
     }
     return runtime_copy(to, region->address, region->size);
 }

@@ -222,26 +222,42 @@ def test_pointer_that_is_a_small_number_or_null_has_no_region(target: Target) ->
     assert block.fields.record.region_count == 0
 
 
-def test_host_memory_nobody_registered_is_captured(target: Target) -> None:
-    block = target.open("add_one")
-    source = ctypes.create_string_buffer(b"x" * (1 << 20), 1 << 20)  # malloc maps it on its own
+@pytest.mark.parametrize("size", [64, 5000, 1 << 20], ids=["small", "heap", "mapped"])
+def test_host_memory_nobody_registered_is_captured_by_its_chunk(target: Target, size: int) -> None:
+    block = target.open("add_one", data_bytes=8 << 20)
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    source = libc.malloc(ctypes.c_size_t(size))
+    ctypes.memset(source, 7, size)
     arm_for_capture(target, block)
-    target_address = target.allocate(bytes(16))
+    result = target.allocate(bytes(16))
 
-    target.launch(u64(target_address), u64(ctypes.addressof(source)), ctypes.c_uint32(16))
-    if block.fields.record.status == RecordStatus.NEED_SPACE:
-        target.reserve(block.fields.record.need_bytes)
-        arm(block)
-        target.launch(u64(target_address), u64(ctypes.addressof(source)), ctypes.c_uint32(16))
+    target.launch(u64(result), u64(source), ctypes.c_uint32(16))
+
+    record = block.fields.record
+    assert record.status == RecordStatus.CAPTURED, record.reason
+    host = record.regions[record.word_regions[1]]
+    usable = libc.malloc_usable_size(ctypes.c_void_p(source))
+    assert (host.kind, host.address, host.size) == (3, source, usable)
+    assert contents(target, record)[1][0][:size] == b"\x07" * size
+    assert target.hip.hipGetLastError() == 0  # our questions left no trace
+    libc.free(ctypes.c_void_p(source))
+
+
+def test_pointer_into_the_middle_of_host_memory_is_captured_by_a_window(target: Target) -> None:
+    block = target.open("add_one", data_bytes=80 << 20)
+    source = mmap.mmap(-1, 40 << 20)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(source)) + 12345
+    arm_for_capture(target, block)
+
+    target.launch(u64(0), u64(address), ctypes.c_uint32(0))
 
     record = block.fields.record
     assert record.status == RecordStatus.CAPTURED, record.reason
     host = record.regions[record.word_regions[1]]
     assert host.kind == 3
-    assert host.address <= ctypes.addressof(source)
-    assert host.address + host.size >= ctypes.addressof(source) + len(source)
-    assert host.size < 20 << 20
-    assert target.hip.hipGetLastError() == 0  # our questions left no trace
+    assert host.address == address & ~4095
+    assert host.size == 16 << 20
 
 
 def test_launch_that_needs_more_memory_goes_on_and_says_how_much(target: Target) -> None:
