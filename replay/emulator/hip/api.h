@@ -6,9 +6,12 @@
 
 #include "hip/types.h"
 
-/// Defines the implementation of the exported function `name`: its slot's first value (see thunks.S).
-#define HIP_SLOT(name) extern "C" __attribute__((visibility("hidden"))) ::asmevo::emulator::hip::Error slot_##name
-#define HIP_SLOT_RETURNING(type, name) extern "C" __attribute__((visibility("hidden"))) type slot_##name
+/// Defines the implementation of the exported function `name`: its slot's first value (see
+/// thunks.S).
+#define HIP_SLOT(name) \
+    extern "C" __attribute__((visibility("hidden"))) ::asmevo::emulator::hip::Error slot_##name
+#define HIP_SLOT_RETURNING(type, name) \
+    extern "C" __attribute__((visibility("hidden"))) type slot_##name
 
 namespace asmevo::emulator::hip {
 

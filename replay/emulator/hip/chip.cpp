@@ -14,16 +14,23 @@ namespace {
 
 constexpr uint64_t kGibi = 1ull << 30;
 
-// Compute units, clocks and memory: ROCm's "GPU hardware specifications" and AMD's data sheets. MI210 and MI250X are
-// given per GCD, which is a device of its own to HIP.
+// Compute units, clocks and memory: ROCm's "GPU hardware specifications" and AMD's data sheets.
+// MI210 and MI250X are given per GCD, which is a device of its own to HIP.
 constexpr Chip kChips[] = {
-    {"mi210", "AMD Instinct MI210", Target::kGfx90a, 104, 1, 65536, 1700000, 1600000, 4096, 64 * kGibi, 8 << 20, 0x740f},
-    {"mi250x", "AMD Instinct MI250X", Target::kGfx90a, 110, 1, 65536, 1700000, 1600000, 4096, 64 * kGibi, 8 << 20, 0x7408},
-    {"mi300x", "AMD Instinct MI300X", Target::kGfx942, 304, 8, 65536, 2100000, 1300000, 8192, 192 * kGibi, 4 << 20, 0x74a1},
-    {"mi300a", "AMD Instinct MI300A", Target::kGfx942, 228, 6, 65536, 2100000, 1300000, 8192, 128 * kGibi, 4 << 20, 0x74a0},
-    {"mi308x", "AMD Instinct MI308X", Target::kGfx942, 80, 4, 65536, 1420000, 1300000, 8192, 192 * kGibi, 4 << 20, 0x74a2},
-    {"mi325x", "AMD Instinct MI325X", Target::kGfx942, 304, 8, 65536, 2100000, 1500000, 8192, 256 * kGibi, 4 << 20, 0x74a5},
-    {"mi355x", "AMD Instinct MI355X", Target::kGfx950, 256, 8, 163840, 2400000, 2000000, 8192, 288 * kGibi, 4 << 20, 0x75a3},
+    {"mi210", "AMD Instinct MI210", Target::kGfx90a, 104, 1, 65536, 1700000, 1600000, 4096,
+     64 * kGibi, 8 << 20, 0x740f},
+    {"mi250x", "AMD Instinct MI250X", Target::kGfx90a, 110, 1, 65536, 1700000, 1600000, 4096,
+     64 * kGibi, 8 << 20, 0x7408},
+    {"mi300x", "AMD Instinct MI300X", Target::kGfx942, 304, 8, 65536, 2100000, 1300000, 8192,
+     192 * kGibi, 4 << 20, 0x74a1},
+    {"mi300a", "AMD Instinct MI300A", Target::kGfx942, 228, 6, 65536, 2100000, 1300000, 8192,
+     128 * kGibi, 4 << 20, 0x74a0},
+    {"mi308x", "AMD Instinct MI308X", Target::kGfx942, 80, 4, 65536, 1420000, 1300000, 8192,
+     192 * kGibi, 4 << 20, 0x74a2},
+    {"mi325x", "AMD Instinct MI325X", Target::kGfx942, 304, 8, 65536, 2100000, 1500000, 8192,
+     256 * kGibi, 4 << 20, 0x74a5},
+    {"mi355x", "AMD Instinct MI355X", Target::kGfx950, 256, 8, 163840, 2400000, 2000000, 8192,
+     288 * kGibi, 4 << 20, 0x75a3},
 };
 
 const Chip* find_chip(const char* id) {
@@ -44,7 +51,8 @@ const Chip& default_chip(const char* arch) {
         return *find_chip("mi355x");
     }
     if (arch && *arch && std::strcmp(arch, "gfx942") != 0) {
-        log_error("ASMEVO_EMULATOR_ARCH=%s is not one of gfx90a, gfx942, gfx950; using gfx942", arch);
+        log_error("ASMEVO_EMULATOR_ARCH=%s is not one of gfx90a, gfx942, gfx950; using gfx942",
+                  arch);
     }
     return *find_chip("mi300x");
 }
@@ -61,8 +69,9 @@ const Chip& choose_chip() {
         return default_chip(arch);
     }
     if (arch && *arch && std::strcmp(arch, target_name(named->target)) != 0) {
-        log_error("ASMEVO_EMULATOR_CHIP=%s is a %s, not the %s of ASMEVO_EMULATOR_ARCH; using the chip", id,
-                  target_name(named->target), arch);
+        log_error(
+            "ASMEVO_EMULATOR_CHIP=%s is a %s, not the %s of ASMEVO_EMULATOR_ARCH; using the chip",
+            id, target_name(named->target), arch);
     }
     return *named;
 }
@@ -89,9 +98,12 @@ const Chip& chip() {
 
 const char* target_name(Target target) {
     switch (target) {
-        case Target::kGfx90a: return "gfx90a";
-        case Target::kGfx942: return "gfx942";
-        case Target::kGfx950: return "gfx950";
+        case Target::kGfx90a:
+            return "gfx90a";
+        case Target::kGfx942:
+            return "gfx942";
+        case Target::kGfx950:
+            return "gfx950";
     }
     return "unknown";
 }
@@ -102,8 +114,9 @@ const char* gcn_arch_name() {
 }
 
 uint64_t device_memory_bytes() {
-    static const uint64_t bytes = std::min(
-        chip().memory_bytes, static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+    static const uint64_t bytes =
+        std::min(chip().memory_bytes, static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                                          static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
     return bytes;
 }
 

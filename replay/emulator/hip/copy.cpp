@@ -30,11 +30,12 @@ Error copy_kind(void* to, const void* from, uint64_t size, int kind) {
 /// Bytes from the first to the last touched byte of `rows` rows; false on overflow.
 bool pitched_extent(uint64_t pitch, uint64_t width, uint64_t rows, uint64_t& out) {
     uint64_t body;
-    return !__builtin_mul_overflow(pitch, rows - 1, &body) && !__builtin_add_overflow(body, width, &out);
+    return !__builtin_mul_overflow(pitch, rows - 1, &body) &&
+           !__builtin_add_overflow(body, width, &out);
 }
 
-Error copy_rows(void* to, uint64_t to_pitch, const void* from, uint64_t from_pitch, uint64_t width, uint64_t height,
-                int kind) {
+Error copy_rows(void* to, uint64_t to_pitch, const void* from, uint64_t from_pitch, uint64_t width,
+                uint64_t height, int kind) {
     if (kind < kHostToHost || kind > kDefaultCopy) {
         return kInvalidMemcpyDirection;
     }
@@ -42,13 +43,15 @@ Error copy_rows(void* to, uint64_t to_pitch, const void* from, uint64_t from_pit
         return kSuccess;
     }
     uint64_t to_size, from_size;
-    if (width > to_pitch || width > from_pitch || !pitched_extent(to_pitch, width, height, to_size) ||
+    if (width > to_pitch || width > from_pitch ||
+        !pitched_extent(to_pitch, width, height, to_size) ||
         !pitched_extent(from_pitch, width, height, from_size) || !is_copyable(to, to_size) ||
         !is_copyable(from, from_size)) {
         return kInvalidValue;
     }
     for (uint64_t row = 0; row < height; ++row) {
-        std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
+        std::memmove(static_cast<char*>(to) + row * to_pitch,
+                     static_cast<const char*>(from) + row * from_pitch, width);
     }
     return kSuccess;
 }
@@ -104,7 +107,8 @@ bool is_copyable(const void* pointer, uint64_t size) {
         return true;
     }
     MemoryRange range;
-    return AddressSpace::get().find(address, size, range) && range.kind != MemoryKind::kPageableHost;
+    return AddressSpace::get().find(address, size, range) &&
+           range.kind != MemoryKind::kPageableHost;
 }
 
 HIP_SLOT(hipMemcpy)(void* to, const void* from, size_t size, int kind) {
@@ -141,18 +145,23 @@ HIP_SLOT(hipMemcpyDtoDAsync)(void* to, void* from, size_t size, Stream* stream) 
     return on(stream, [&] { return copy(to, from, size); });
 }
 HIP_SLOT(hipMemcpyPeer)(void* to, int to_device, const void* from, int from_device, size_t size) {
-    return api([&] { return to_device == 0 && from_device == 0 ? copy(to, from, size) : kInvalidDevice; });
+    return api(
+        [&] { return to_device == 0 && from_device == 0 ? copy(to, from, size) : kInvalidDevice; });
 }
-HIP_SLOT(hipMemcpyPeerAsync)(void* to, int to_device, const void* from, int from_device, size_t size, Stream* stream) {
-    return on(stream, [&] { return to_device == 0 && from_device == 0 ? copy(to, from, size) : kInvalidDevice; });
+HIP_SLOT(hipMemcpyPeerAsync)(void* to, int to_device, const void* from, int from_device,
+                             size_t size, Stream* stream) {
+    return on(stream, [&] {
+        return to_device == 0 && from_device == 0 ? copy(to, from, size) : kInvalidDevice;
+    });
 }
-HIP_SLOT(hipMemcpy2D)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                      int kind) {
+HIP_SLOT(hipMemcpy2D)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                      size_t height, int kind) {
     return api([&] { return copy_rows(to, to_pitch, from, from_pitch, width, height, kind); });
 }
-HIP_SLOT(hipMemcpy2DAsync)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                           size_t height, int kind, Stream* stream) {
-    return on(stream, [&] { return copy_rows(to, to_pitch, from, from_pitch, width, height, kind); });
+HIP_SLOT(hipMemcpy2DAsync)(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                           size_t width, size_t height, int kind, Stream* stream) {
+    return on(stream,
+              [&] { return copy_rows(to, to_pitch, from, from_pitch, width, height, kind); });
 }
 
 HIP_SLOT(hipMemset)(void* to, int value, size_t size) {
@@ -161,7 +170,9 @@ HIP_SLOT(hipMemset)(void* to, int value, size_t size) {
 HIP_SLOT(hipMemsetAsync)(void* to, int value, size_t size, Stream* stream) {
     return on(stream, [&] { return fill(to, static_cast<uint8_t>(value), size); });
 }
-HIP_SLOT(hipMemset_spt)(void* to, int value, size_t size) { return slot_hipMemset(to, value, size); }
+HIP_SLOT(hipMemset_spt)(void* to, int value, size_t size) {
+    return slot_hipMemset(to, value, size);
+}
 HIP_SLOT(hipMemsetAsync_spt)(void* to, int value, size_t size, Stream* stream) {
     return slot_hipMemsetAsync(to, value, size, stream);
 }
@@ -186,7 +197,8 @@ HIP_SLOT(hipMemsetD32Async)(void* to, int value, size_t count, Stream* stream) {
 HIP_SLOT(hipMemset2D)(void* to, size_t pitch, int value, size_t width, size_t height) {
     return api([&] { return fill_rows(to, pitch, value, width, height); });
 }
-HIP_SLOT(hipMemset2DAsync)(void* to, size_t pitch, int value, size_t width, size_t height, Stream* stream) {
+HIP_SLOT(hipMemset2DAsync)(void* to, size_t pitch, int value, size_t width, size_t height,
+                           Stream* stream) {
     return on(stream, [&] { return fill_rows(to, pitch, value, width, height); });
 }
 

@@ -43,22 +43,29 @@ struct Copy2D {
 };
 static_assert(sizeof(Copy2D) == 128);
 
-/// The first byte of a box, and the bytes from there to its last one; false when the box does not fit its pitch.
-bool locate(const PitchedPointer& memory, const Position& at, const Extent& extent, char*& start, uint64_t& size) {
+/// The first byte of a box, and the bytes from there to its last one; false when the box does not
+/// fit its pitch.
+bool locate(const PitchedPointer& memory, const Position& at, const Extent& extent, char*& start,
+            uint64_t& size) {
     uint64_t slice, offset, rows, last;
     if (!memory.pointer || at.x > memory.pitch || extent.width > memory.pitch - at.x ||
         __builtin_mul_overflow(memory.pitch, memory.height, &slice) ||
-        __builtin_mul_overflow(slice, at.z, &offset) || __builtin_mul_overflow(memory.pitch, at.y, &rows) ||
-        __builtin_add_overflow(offset, rows, &offset) || __builtin_add_overflow(offset, at.x, &offset) ||
+        __builtin_mul_overflow(slice, at.z, &offset) ||
+        __builtin_mul_overflow(memory.pitch, at.y, &rows) ||
+        __builtin_add_overflow(offset, rows, &offset) ||
+        __builtin_add_overflow(offset, at.x, &offset) ||
         __builtin_mul_overflow(slice, extent.depth - 1, &last) ||
-        __builtin_mul_overflow(memory.pitch, extent.height - 1, &rows) || __builtin_add_overflow(last, rows, &last)) {
+        __builtin_mul_overflow(memory.pitch, extent.height - 1, &rows) ||
+        __builtin_add_overflow(last, rows, &last)) {
         return false;
     }
     start = memory.pointer + offset;
     return !__builtin_add_overflow(last, extent.width, &size) && is_copyable(start, size);
 }
 
-bool is_empty(const Extent& extent) { return extent.width == 0 || extent.height == 0 || extent.depth == 0; }
+bool is_empty(const Extent& extent) {
+    return extent.width == 0 || extent.height == 0 || extent.depth == 0;
+}
 
 Error copy_box(const Copy3D* copy) {
     if (!copy || copy->from_array || copy->to_array) {
@@ -109,9 +116,14 @@ Error copy_rectangle(const Copy2D* copy) {
     if (!copy || copy->from.array || copy->to.array) {
         return copy ? kNotSupported : kInvalidValue;
     }
-    const Copy3D box{nullptr, {copy->from.x, copy->from.y, 0}, pitched(copy->from),
-                     nullptr, {copy->to.x, copy->to.y, 0},     pitched(copy->to),
-                     {copy->width, copy->height, 1},           kDefaultCopy};
+    const Copy3D box{nullptr,
+                     {copy->from.x, copy->from.y, 0},
+                     pitched(copy->from),
+                     nullptr,
+                     {copy->to.x, copy->to.y, 0},
+                     pitched(copy->to),
+                     {copy->width, copy->height, 1},
+                     kDefaultCopy};
     return copy_box(&box);
 }
 
@@ -129,12 +141,15 @@ HIP_SLOT(hipMemcpyParam2D)(const Copy2D* copy) {
 HIP_SLOT(hipMemcpyParam2DAsync)(const Copy2D* copy, Stream* stream) {
     return api([&] { return is_stream(stream) ? copy_rectangle(copy) : kInvalidHandle; });
 }
-HIP_SLOT(hipDrvMemcpy2DUnaligned)(const Copy2D* copy) { return slot_hipMemcpyParam2D(copy); }
+HIP_SLOT(hipDrvMemcpy2DUnaligned)(const Copy2D* copy) {
+    return slot_hipMemcpyParam2D(copy);
+}
 HIP_SLOT(hipMemset3D)(PitchedPointer memory, int value, Extent extent) {
     return api([&] { return fill_box(memory, value, extent); });
 }
 HIP_SLOT(hipMemset3DAsync)(PitchedPointer memory, int value, Extent extent, Stream* stream) {
-    return api([&] { return is_stream(stream) ? fill_box(memory, value, extent) : kInvalidHandle; });
+    return api(
+        [&] { return is_stream(stream) ? fill_box(memory, value, extent) : kInvalidHandle; });
 }
 
 }  // namespace asmevo::emulator::hip

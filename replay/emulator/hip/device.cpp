@@ -1,10 +1,11 @@
 // Devices and contexts: there is one of each.
+#include "hip/device.h"
+
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 
 #include "hip/api.h"
-#include "hip/device.h"
 
 namespace asmevo::emulator::hip {
 namespace {
@@ -16,7 +17,9 @@ Error give(Value* out, Value value) {
     return out ? (*out = value, kSuccess) : kInvalidValue;
 }
 
-Error check_device(int device) { return device == 0 ? kSuccess : kInvalidDevice; }
+Error check_device(int device) {
+    return device == 0 ? kSuccess : kInvalidDevice;
+}
 Error check_context(const Context* context) {
     return !context || context == primary_context() ? kSuccess : kInvalidContext;
 }
@@ -24,10 +27,17 @@ Error check_context(const Context* context) {
 /// Limits that may be asked: stack, printf buffer, heap; and scratch (AMD only).
 bool find_limit(int limit, size_t& out) {
     switch (limit) {
-        case 0: out = 1024; return true;
-        case 1: out = 1 << 20; return true;
-        case 2: out = 8 << 20; return true;
-        default: return false;
+        case 0:
+            out = 1024;
+            return true;
+        case 1:
+            out = 1 << 20;
+            return true;
+        case 2:
+            out = 8 << 20;
+            return true;
+        default:
+            return false;
     }
 }
 
@@ -88,7 +98,9 @@ HIP_SLOT(hipDeviceGetPCIBusId)(char* text, int size, int device) {
     });
 }
 HIP_SLOT(hipDeviceGetByPCIBusId)(int* device, const char* text) {
-    return api([&] { return text && std::strcmp(text, "0000:01:00.0") == 0 ? give(device, 0) : kInvalidValue; });
+    return api([&] {
+        return text && std::strcmp(text, "0000:01:00.0") == 0 ? give(device, 0) : kInvalidValue;
+    });
 }
 HIP_SLOT(hipDeviceComputeCapability)(int* major, int* minor, int device) {
     return api([&] {
@@ -173,7 +185,8 @@ HIP_SLOT(hipCtxGetDevice)(int* device) {
     return api([&] { return give(device, 0); });
 }
 HIP_SLOT(hipCtxGetApiVersion)(Context* context, unsigned* version) {
-    return api([&] { return check_context(context) == kSuccess ? give(version, 4u) : kInvalidContext; });
+    return api(
+        [&] { return check_context(context) == kSuccess ? give(version, 4u) : kInvalidContext; });
 }
 HIP_SLOT(hipCtxGetFlags)(unsigned* flags) {
     return api([&] { return give(flags, t_device_flags); });

@@ -9,14 +9,14 @@ namespace asmevo::emulator::hip {
 
 /// A product: geometry and rates as AMD publishes them.
 struct Chip {
-    const char* id;        // "mi300x", as in ASMEVO_EMULATOR_CHIP
-    const char* name;      // marketing name
+    const char* id;    // "mi300x", as in ASMEVO_EMULATOR_CHIP
+    const char* name;  // marketing name
     Target target;
     uint32_t compute_units, xcds;
-    uint32_t lds_bytes;    // per compute unit
+    uint32_t lds_bytes;  // per compute unit
     uint32_t clock_khz, memory_clock_khz, memory_bus_bits;
     uint64_t memory_bytes;
-    uint32_t l2_bytes;     // per XCD
+    uint32_t l2_bytes;  // per XCD
     uint32_t pci_device_id;
 };
 

@@ -1,4 +1,5 @@
-// What the device says of itself: hipDeviceProp_tR0600 and hipDeviceAttribute_t, from one list of facts.
+// What the device says of itself: hipDeviceProp_tR0600 and hipDeviceAttribute_t, from one list of
+// facts.
 #include <array>
 #include <climits>
 #include <cstdint>
@@ -31,70 +32,70 @@ std::vector<Fact> make_facts() {
     const int64_t registers = 128 * 1024;  // 512 KiB of VGPRs a compute unit
     const int minor = c.target == Target::kGfx90a ? 0 : c.target == Target::kGfx942 ? 4 : 5;
     return {
-        {84, 288, 8, memory},                // totalGlobalMem
-        {74, 296, 8, lds},                   // sharedMemPerBlock
-        {75, 696, 8, lds},                   // sharedMemPerBlockOptin
-        {76, 640, 8, lds},                   // sharedMemPerMultiprocessor
-        {10002, 1416, 8, lds},               // maxSharedMemoryPerMultiProcessor
-        {71, 304, 4, 65536},                 // regsPerBlock
-        {72, 648, 4, registers},             // regsPerMultiprocessor
-        {87, 308, 4, 64},                    // warpSize
-        {58, 312, 8, INT_MAX},               // memPitch
-        {56, 320, 4, 1024},                  // maxThreadsPerBlock
-        {55, kNone, 4, 1024},                // maxThreadsDim
-        {26, 324, 4, 1024},                  // maxThreadsDim[3]
+        {84, 288, 8, memory},     // totalGlobalMem
+        {74, 296, 8, lds},        // sharedMemPerBlock
+        {75, 696, 8, lds},        // sharedMemPerBlockOptin
+        {76, 640, 8, lds},        // sharedMemPerMultiprocessor
+        {10002, 1416, 8, lds},    // maxSharedMemoryPerMultiProcessor
+        {71, 304, 4, 65536},      // regsPerBlock
+        {72, 648, 4, registers},  // regsPerMultiprocessor
+        {87, 308, 4, 64},         // warpSize
+        {58, 312, 8, INT_MAX},    // memPitch
+        {56, 320, 4, 1024},       // maxThreadsPerBlock
+        {55, kNone, 4, 1024},     // maxThreadsDim
+        {26, 324, 4, 1024},       // maxThreadsDim[3]
         {27, 328, 4, 1024},
         {28, 332, 4, 1024},
-        {29, 336, 4, INT_MAX},               // maxGridSize[3]
+        {29, 336, 4, INT_MAX},  // maxGridSize[3]
         {30, 340, 4, 65536},
         {31, 344, 4, 65536},
-        {5, 348, 4, c.clock_khz},            // clockRate
-        {83, 352, 8, INT_MAX},               // totalConstMem
-        {23, 360, 4, 9},                     // major
-        {61, 364, 4, minor},                 // minor
-        {81, 368, 8, 256},                   // textureAlignment
-        {63, 388, 4, c.compute_units},       // multiProcessorCount
-        {10015, kNone, 4, c.compute_units},  // physicalMultiProcessorCount
-        {18, 392, 4, 0},                     // kernelExecTimeoutEnabled
+        {5, 348, 4, c.clock_khz},                        // clockRate
+        {83, 352, 8, INT_MAX},                           // totalConstMem
+        {23, 360, 4, 9},                                 // major
+        {61, 364, 4, minor},                             // minor
+        {81, 368, 8, 256},                               // textureAlignment
+        {63, 388, 4, c.compute_units},                   // multiProcessorCount
+        {10015, kNone, 4, c.compute_units},              // physicalMultiProcessorCount
+        {18, 392, 4, 0},                                 // kernelExecTimeoutEnabled
         {16, 396, 4, std::strcmp(c.id, "mi300a") == 0},  // integrated
-        {3, 400, 4, 1},                      // canMapHostMemory
-        {6, 404, 4, 0},                      // computeMode
-        {8, 576, 4, 1},                      // concurrentKernels
-        {0, 580, 4, 1},                      // ECCEnabled
-        {67, 584, 4, 1},                     // pciBusID
-        {68, 588, 4, 0},                     // pciDeviceID
-        {69, 592, 4, 0},                     // pciDomainID
-        {10020, kNone, 4, c.pci_device_id},  // pciChipId
-        {2, 600, 4, 2},                      // asyncEngineCount
-        {85, 604, 4, 1},                     // unifiedAddressing
-        {60, 608, 4, c.memory_clock_khz},    // memoryClockRate
-        {59, 612, 4, c.memory_bus_bits},     // memoryBusWidth
-        {19, 616, 4, c.l2_bytes},            // l2CacheSize
-        {57, 624, 4, 2048},                  // maxThreadsPerMultiProcessor: 32 waves of 64
-        {78, 628, 4, 1},                     // streamPrioritiesSupported
-        {24, 652, 4, 1},                     // managedMemory
-        {15, 664, 4, unified},               // hostNativeAtomicSupported
-        {65, 672, 4, unified},               // pageableMemoryAccess
-        {66, 704, 4, unified},               // pageableMemoryAccessUsesHostPageTables
-        {9, 676, 4, 1},                      // concurrentManagedAccess
-        {7, 680, 4, 0},                      // computePreemptionSupported
-        {4, 684, 4, 1},                      // canUseHostPointerForRegisteredMem
-        {10, 688, 4, 1},                     // cooperativeLaunch
-        {11, 692, 4, 0},                     // cooperativeMultiDeviceLaunch
-        {13, 708, 4, unified},               // directManagedMemAccessFromHost
-        {25, 712, 4, 32},                    // maxBlocksPerMultiProcessor
-        {89, kNone, 4, 1},                   // virtualMemoryManagementSupported
-        {90, 728, 4, 1},                     // hostRegisterSupported
-        {88, 744, 4, 0},                     // memoryPoolsSupported
-        {10000, 1424, 4, 100000},            // clockInstructionRate: the 100 MHz constant clock
-        {10017, kNone, 4, 100000},           // wallClockRate
-        {10011, 1464, 4, 1},                 // isLargeBar
-        {10012, 1468, 4, 1},                 // asicRevision
-        {10013, kNone, 4, 0},                // canUseStreamWaitValue
-        {10014, kNone, 4, 0},                // imageSupport
-        {10016, kNone, 4, 1},                // fineGrainSupport
-        {10018, kNone, 4, c.xcds},           // numberOfXccs
-        {10019, kNone, 4, 512},              // maxAvailableVgprsPerThread
+        {3, 400, 4, 1},                                  // canMapHostMemory
+        {6, 404, 4, 0},                                  // computeMode
+        {8, 576, 4, 1},                                  // concurrentKernels
+        {0, 580, 4, 1},                                  // ECCEnabled
+        {67, 584, 4, 1},                                 // pciBusID
+        {68, 588, 4, 0},                                 // pciDeviceID
+        {69, 592, 4, 0},                                 // pciDomainID
+        {10020, kNone, 4, c.pci_device_id},              // pciChipId
+        {2, 600, 4, 2},                                  // asyncEngineCount
+        {85, 604, 4, 1},                                 // unifiedAddressing
+        {60, 608, 4, c.memory_clock_khz},                // memoryClockRate
+        {59, 612, 4, c.memory_bus_bits},                 // memoryBusWidth
+        {19, 616, 4, c.l2_bytes},                        // l2CacheSize
+        {57, 624, 4, 2048},         // maxThreadsPerMultiProcessor: 32 waves of 64
+        {78, 628, 4, 1},            // streamPrioritiesSupported
+        {24, 652, 4, 1},            // managedMemory
+        {15, 664, 4, unified},      // hostNativeAtomicSupported
+        {65, 672, 4, unified},      // pageableMemoryAccess
+        {66, 704, 4, unified},      // pageableMemoryAccessUsesHostPageTables
+        {9, 676, 4, 1},             // concurrentManagedAccess
+        {7, 680, 4, 0},             // computePreemptionSupported
+        {4, 684, 4, 1},             // canUseHostPointerForRegisteredMem
+        {10, 688, 4, 1},            // cooperativeLaunch
+        {11, 692, 4, 0},            // cooperativeMultiDeviceLaunch
+        {13, 708, 4, unified},      // directManagedMemAccessFromHost
+        {25, 712, 4, 32},           // maxBlocksPerMultiProcessor
+        {89, kNone, 4, 1},          // virtualMemoryManagementSupported
+        {90, 728, 4, 1},            // hostRegisterSupported
+        {88, 744, 4, 0},            // memoryPoolsSupported
+        {10000, 1424, 4, 100000},   // clockInstructionRate: the 100 MHz constant clock
+        {10017, kNone, 4, 100000},  // wallClockRate
+        {10011, 1464, 4, 1},        // isLargeBar
+        {10012, 1468, 4, 1},        // asicRevision
+        {10013, kNone, 4, 0},       // canUseStreamWaitValue
+        {10014, kNone, 4, 0},       // imageSupport
+        {10016, kNone, 4, 1},       // fineGrainSupport
+        {10018, kNone, 4, c.xcds},  // numberOfXccs
+        {10019, kNone, 4, 512},     // maxAvailableVgprsPerThread
     };
 }
 
@@ -117,13 +118,15 @@ HIP_SLOT(hipGetDevicePropertiesR0600)(void* out, int device) {
         std::snprintf(&properties[kNameOffset], kTextSize, "%s", chip().name);
         std::snprintf(&properties[kArchNameOffset], kTextSize, "%s", gcn_arch_name());
         std::memcpy(&properties[kUuidOffset], "asmevo-emulated0", 16);
-        const uint32_t arch_features = 0x1ffff;  // hipDeviceArch_t: all but dynamic parallelism and surfaces
+        const uint32_t arch_features =
+            0x1ffff;  // hipDeviceArch_t: all but dynamic parallelism and surfaces
         const uint32_t has_surfaces = 1u << 14, has_dynamic_parallelism = 1u << 16;
         const uint32_t features = arch_features & ~(has_surfaces | has_dynamic_parallelism);
         std::memcpy(&properties[1428], &features, sizeof features);
         for (const Fact& fact : facts()) {
             if (fact.offset != kNone) {
-                std::memcpy(&properties[static_cast<size_t>(fact.offset)], &fact.value, static_cast<size_t>(fact.width));
+                std::memcpy(&properties[static_cast<size_t>(fact.offset)], &fact.value,
+                            static_cast<size_t>(fact.width));
             }
         }
         std::memcpy(out, properties.data(), properties.size());
@@ -145,8 +148,10 @@ HIP_SLOT(hipDeviceGetAttribute)(int* value, int attribute, int device) {
                 return kSuccess;
             }
         }
-        // Known to HIP but meaningless here (textures, surfaces, CUDA only): zero, as ROCm answers for most.
-        const bool is_known = (attribute >= 0 && attribute <= 91) || (attribute >= 10000 && attribute <= 10020);
+        // Known to HIP but meaningless here (textures, surfaces, CUDA only): zero, as ROCm answers
+        // for most.
+        const bool is_known =
+            (attribute >= 0 && attribute <= 91) || (attribute >= 10000 && attribute <= 10020);
         *value = 0;
         return is_known ? kSuccess : kInvalidValue;
     });

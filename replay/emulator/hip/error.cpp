@@ -22,27 +22,33 @@ constexpr ErrorText kErrors[] = {
     {kOutOfMemory, "hipErrorOutOfMemory", "out of memory"},
     {kInvalidConfiguration, "hipErrorInvalidConfiguration", "invalid configuration argument"},
     {kInvalidSymbol, "hipErrorInvalidSymbol", "invalid device symbol"},
-    {kInvalidMemcpyDirection, "hipErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
+    {kInvalidMemcpyDirection, "hipErrorInvalidMemcpyDirection",
+     "invalid copy direction for memcpy"},
     {kInvalidDeviceFunction, "hipErrorInvalidDeviceFunction", "invalid device function"},
     {kInvalidDevice, "hipErrorInvalidDevice", "invalid device ordinal"},
     {kInvalidImage, "hipErrorInvalidImage", "device kernel image is invalid"},
     {kInvalidContext, "hipErrorInvalidContext", "invalid device context"},
     {kMapFailed, "hipErrorMapFailed", "mapping of buffer object failed"},
-    {kNoBinaryForGpu, "hipErrorNoBinaryForGpu", "no kernel image is available for execution on the device"},
+    {kNoBinaryForGpu, "hipErrorNoBinaryForGpu",
+     "no kernel image is available for execution on the device"},
     {kUnsupportedLimit, "hipErrorUnsupportedLimit", "limit is not supported on this architecture"},
     {kFileNotFound, "hipErrorFileNotFound", "file not found"},
     {kInvalidHandle, "hipErrorInvalidHandle", "invalid resource handle"},
-    {kIllegalState, "hipErrorIllegalState", "the operation cannot be performed in the present state"},
+    {kIllegalState, "hipErrorIllegalState",
+     "the operation cannot be performed in the present state"},
     {kNotFound, "hipErrorNotFound", "named symbol not found"},
     {kNotReady, "hipErrorNotReady", "device not ready"},
-    {kLaunchOutOfResources, "hipErrorLaunchOutOfResources", "too many resources requested for launch"},
-    {kPeerAccessAlreadyEnabled, "hipErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
+    {kLaunchOutOfResources, "hipErrorLaunchOutOfResources",
+     "too many resources requested for launch"},
+    {kPeerAccessAlreadyEnabled, "hipErrorPeerAccessAlreadyEnabled",
+     "peer access is already enabled"},
     {kHostMemoryAlreadyRegistered, "hipErrorHostMemoryAlreadyRegistered",
      "part or all of the requested memory range is already mapped"},
     {kHostMemoryNotRegistered, "hipErrorHostMemoryNotRegistered",
      "pointer does not correspond to a registered memory region"},
     {kLaunchFailure, "hipErrorLaunchFailure", "unspecified launch failure"},
-    {kCooperativeLaunchTooLarge, "hipErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
+    {kCooperativeLaunchTooLarge, "hipErrorCooperativeLaunchTooLarge",
+     "too many blocks in cooperative launch"},
     {kNotSupported, "hipErrorNotSupported", "operation not supported"},
     {kStreamCaptureUnsupported, "hipErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
@@ -80,16 +86,23 @@ Error record(Error error) {
     return error;
 }
 
-Error sticky_error() { return static_cast<Error>(g_sticky.load(std::memory_order_relaxed)); }
-void set_sticky_error(Error error) { g_sticky.store(error, std::memory_order_relaxed); }
+Error sticky_error() {
+    return static_cast<Error>(g_sticky.load(std::memory_order_relaxed));
+}
+void set_sticky_error(Error error) {
+    g_sticky.store(error, std::memory_order_relaxed);
+}
 
 extern "C" __attribute__((visibility("hidden"))) Error asmevo_hip_unsupported_slot(uint32_t index) {
-    log_error("%s (slot %u of the HIP dispatch table) is not supported", kRuntimeNames[index], index);
+    log_error("%s (slot %u of the HIP dispatch table) is not supported", kRuntimeNames[index],
+              index);
     return record(kNotSupported);
 }
 
-extern "C" __attribute__((visibility("hidden"))) Error asmevo_hip_unsupported_compiler_slot(uint32_t index) {
-    log_error("%s (slot %u of the HIP compiler dispatch table) is not supported", kCompilerNames[index], index);
+extern "C" __attribute__((visibility("hidden"))) Error
+asmevo_hip_unsupported_compiler_slot(uint32_t index) {
+    log_error("%s (slot %u of the HIP compiler dispatch table) is not supported",
+              kCompilerNames[index], index);
     return record(kNotSupported);
 }
 
@@ -100,15 +113,21 @@ HIP_SLOT(hipGetLastError)() {
     return sticky != kSuccess ? sticky : last;
 }
 
-HIP_SLOT(hipExtGetLastError)() { return slot_hipGetLastError(); }
+HIP_SLOT(hipExtGetLastError)() {
+    return slot_hipGetLastError();
+}
 
 HIP_SLOT(hipPeekAtLastError)() {
     Error sticky = sticky_error();
     return sticky != kSuccess ? sticky : t_last;
 }
 
-HIP_SLOT_RETURNING(const char*, hipGetErrorName)(int error) { return find_text(error).name; }
-HIP_SLOT_RETURNING(const char*, hipGetErrorString)(int error) { return find_text(error).text; }
+HIP_SLOT_RETURNING(const char*, hipGetErrorName)(int error) {
+    return find_text(error).name;
+}
+HIP_SLOT_RETURNING(const char*, hipGetErrorString)(int error) {
+    return find_text(error).text;
+}
 
 HIP_SLOT(hipDrvGetErrorName)(int error, const char** out) {
     return api_always([&] {

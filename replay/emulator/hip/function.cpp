@@ -18,16 +18,36 @@ uint64_t max_dynamic_lds(const Function& function) {
 /// hipFunction_attribute.
 bool find_attribute(const Function& function, int attribute, int& out) {
     switch (attribute) {
-        case 0: out = static_cast<int>(function.metadata.max_flat_workgroup_size); return true;
-        case 1: out = static_cast<int>(function.image.group_segment_size); return true;
-        case 2: out = 0; return true;  // constant memory
-        case 3: out = static_cast<int>(function.image.private_segment_size); return true;
-        case 4: out = static_cast<int>(function.metadata.vgpr_count); return true;
-        case 5: case 6: out = 90; return true;  // PTX and binary version, as ROCm answers: major and minor 9.0
-        case 7: out = 0; return true;           // cache mode
-        case 8: out = static_cast<int>(max_dynamic_lds(function)); return true;
-        case 9: out = 0; return true;           // carve-out
-        default: return false;
+        case 0:
+            out = static_cast<int>(function.metadata.max_flat_workgroup_size);
+            return true;
+        case 1:
+            out = static_cast<int>(function.image.group_segment_size);
+            return true;
+        case 2:
+            out = 0;
+            return true;  // constant memory
+        case 3:
+            out = static_cast<int>(function.image.private_segment_size);
+            return true;
+        case 4:
+            out = static_cast<int>(function.metadata.vgpr_count);
+            return true;
+        case 5:
+        case 6:
+            out = 90;
+            return true;  // PTX and binary version, as ROCm answers: major and minor 9.0
+        case 7:
+            out = 0;
+            return true;  // cache mode
+        case 8:
+            out = static_cast<int>(max_dynamic_lds(function));
+            return true;
+        case 9:
+            out = 0;
+            return true;  // carve-out
+        default:
+            return false;
     }
 }
 
@@ -39,11 +59,13 @@ Error count_blocks(int* blocks, const Function* function, int threads, size_t dy
     if (!keep_alive) {
         return kInvalidDeviceFunction;
     }
-    *blocks = static_cast<int>(max_active_blocks(*function, static_cast<uint32_t>(threads), dynamic_lds));
+    *blocks =
+        static_cast<int>(max_active_blocks(*function, static_cast<uint32_t>(threads), dynamic_lds));
     return kSuccess;
 }
 
-Error suggest_block(int* grid, int* block, const Function* function, size_t dynamic_lds, int limit) {
+Error suggest_block(int* grid, int* block, const Function* function, size_t dynamic_lds,
+                    int limit) {
     const auto keep_alive = find_function(function);
     if (!grid || !block || !keep_alive) {
         return grid && block ? kInvalidDeviceFunction : kInvalidValue;
@@ -65,13 +87,16 @@ Error suggest_block(int* grid, int* block, const Function* function, size_t dyna
 
 }  // namespace
 
-// Registers: 512 a lane and SIMD in granules of 8, architectural and accumulation ones together (gfx90a and later).
+// Registers: 512 a lane and SIMD in granules of 8, architectural and accumulation ones together
+// (gfx90a and later).
 uint32_t max_active_blocks(const Function& function, uint32_t threads, uint64_t dynamic_lds) {
     const uint64_t lds = function.image.group_segment_size + dynamic_lds;
-    if (threads == 0 || threads > function.metadata.max_flat_workgroup_size || lds > chip().lds_bytes) {
+    if (threads == 0 || threads > function.metadata.max_flat_workgroup_size ||
+        lds > chip().lds_bytes) {
         return 0;
     }
-    const uint32_t vgprs = static_cast<uint32_t>(round_up(std::max(function.metadata.vgpr_count, 1u), 8));
+    const uint32_t vgprs =
+        static_cast<uint32_t>(round_up(std::max(function.metadata.vgpr_count, 1u), 8));
     const uint32_t waves_per_simd = std::min(kWavesPerSimd, 512 / std::min(vgprs, 512u));
     const uint32_t waves = (threads + 63) / 64;
     uint32_t blocks = std::min(kMaxBlocksPerUnit, kSimds * waves_per_simd / waves);
@@ -119,31 +144,33 @@ HIP_SLOT(hipFuncSetSharedMemConfig)(const void*, int) {
     return api([] { return kSuccess; });
 }
 
-HIP_SLOT(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const Function* function, int threads,
-                                                            size_t dynamic_lds) {
+HIP_SLOT(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const Function* function,
+                                                             int threads, size_t dynamic_lds) {
     return api([&] { return count_blocks(blocks, function, threads, dynamic_lds); });
 }
-HIP_SLOT(hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, const Function* function,
-                                                                     int threads, size_t dynamic_lds, unsigned) {
+HIP_SLOT(hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(
+    int* blocks, const Function* function, int threads, size_t dynamic_lds, unsigned) {
     return api([&] { return count_blocks(blocks, function, threads, dynamic_lds); });
 }
 HIP_SLOT(hipOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const void* symbol, int threads,
-                                                      size_t dynamic_lds) {
+                                                       size_t dynamic_lds) {
     return api([&] {
         const Function* function;
         const Error error = resolve_symbol(symbol, function);
         return error == kSuccess ? count_blocks(blocks, function, threads, dynamic_lds) : error;
     });
 }
-HIP_SLOT(hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, const void* symbol, int threads,
-                                                               size_t dynamic_lds, unsigned) {
+HIP_SLOT(hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, const void* symbol,
+                                                                int threads, size_t dynamic_lds,
+                                                                unsigned) {
     return slot_hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, symbol, threads, dynamic_lds);
 }
-HIP_SLOT(hipModuleOccupancyMaxPotentialBlockSize)(int* grid, int* block, const Function* function, size_t dynamic_lds,
-                                                 int limit) {
+HIP_SLOT(hipModuleOccupancyMaxPotentialBlockSize)(int* grid, int* block, const Function* function,
+                                                  size_t dynamic_lds, int limit) {
     return api([&] { return suggest_block(grid, block, function, dynamic_lds, limit); });
 }
-HIP_SLOT(hipOccupancyMaxPotentialBlockSize)(int* grid, int* block, const void* symbol, size_t dynamic_lds, int limit) {
+HIP_SLOT(hipOccupancyMaxPotentialBlockSize)(int* grid, int* block, const void* symbol,
+                                            size_t dynamic_lds, int limit) {
     return api([&] {
         const Function* function;
         const Error error = resolve_symbol(symbol, function);

@@ -8,22 +8,35 @@
 namespace asmevo::emulator::hip {
 namespace {
 
-/// Value of a hidden argument: LLVM AMDGPUUsage, "Code Object V5 Metadata". Services that need a host thread
-/// (printf, hostcall, device malloc, device enqueue) are not there: their pointers are null.
+/// Value of a hidden argument: LLVM AMDGPUUsage, "Code Object V5 Metadata". Services that need a
+/// host thread (printf, hostcall, device malloc, device enqueue) are not there: their pointers are
+/// null.
 uint64_t hidden_value(ValueKind kind, const LaunchShape& shape, uint64_t queue_address) {
     switch (kind) {
-        case ValueKind::kHiddenBlockCountX: return shape.grid.x;
-        case ValueKind::kHiddenBlockCountY: return shape.grid.y;
-        case ValueKind::kHiddenBlockCountZ: return shape.grid.z;
-        case ValueKind::kHiddenGroupSizeX: return shape.block.x;
-        case ValueKind::kHiddenGroupSizeY: return shape.block.y;
-        case ValueKind::kHiddenGroupSizeZ: return shape.block.z;
-        case ValueKind::kHiddenGridDims: return 3;
-        case ValueKind::kHiddenDynamicLdsSize: return shape.dynamic_lds;
-        case ValueKind::kHiddenPrivateBase: return kPrivateApertureBase >> 32;
-        case ValueKind::kHiddenSharedBase: return kSharedApertureBase >> 32;
-        case ValueKind::kHiddenQueuePtr: return queue_address;
-        default: return 0;
+        case ValueKind::kHiddenBlockCountX:
+            return shape.grid.x;
+        case ValueKind::kHiddenBlockCountY:
+            return shape.grid.y;
+        case ValueKind::kHiddenBlockCountZ:
+            return shape.grid.z;
+        case ValueKind::kHiddenGroupSizeX:
+            return shape.block.x;
+        case ValueKind::kHiddenGroupSizeY:
+            return shape.block.y;
+        case ValueKind::kHiddenGroupSizeZ:
+            return shape.block.z;
+        case ValueKind::kHiddenGridDims:
+            return 3;
+        case ValueKind::kHiddenDynamicLdsSize:
+            return shape.dynamic_lds;
+        case ValueKind::kHiddenPrivateBase:
+            return kPrivateApertureBase >> 32;
+        case ValueKind::kHiddenSharedBase:
+            return kSharedApertureBase >> 32;
+        case ValueKind::kHiddenQueuePtr:
+            return queue_address;
+        default:
+            return 0;
     }
 }
 
@@ -87,26 +100,29 @@ Error copy_buffer(const LoadedKernel& kernel, void* const* extra, uint8_t* segme
         return kInvalidValue;
     }
     if (buffer.size < explicit_size(kernel)) {
-        log_error("launch of %s: the argument buffer has %lu bytes, the kernel's arguments take %lu",
-                  kernel.metadata.name.c_str(), static_cast<unsigned long>(buffer.size),
-                  static_cast<unsigned long>(explicit_size(kernel)));
+        log_error(
+            "launch of %s: the argument buffer has %lu bytes, the kernel's arguments take %lu",
+            kernel.metadata.name.c_str(), static_cast<unsigned long>(buffer.size),
+            static_cast<unsigned long>(explicit_size(kernel)));
         return kInvalidValue;
     }
     if (buffer.size != 0) {
-        std::memcpy(segment, buffer.data, std::min<uint64_t>(buffer.size, kernel.image.kernarg_size));
+        std::memcpy(segment, buffer.data,
+                    std::min<uint64_t>(buffer.size, kernel.image.kernarg_size));
     }
     return kSuccess;
 }
 
 }  // namespace
 
-Error build_kernarg(const LoadedKernel& kernel, const LaunchShape& shape, void* const* params, void* const* extra,
-                    uint64_t queue_address, uint8_t* segment) {
+Error build_kernarg(const LoadedKernel& kernel, const LaunchShape& shape, void* const* params,
+                    void* const* extra, uint64_t queue_address, uint8_t* segment) {
     if (params && extra) {
         return kInvalidValue;
     }
     std::memset(segment, 0, kernel.image.kernarg_size);
-    const Error error = extra ? copy_buffer(kernel, extra, segment) : copy_params(kernel, params, segment);
+    const Error error =
+        extra ? copy_buffer(kernel, extra, segment) : copy_params(kernel, params, segment);
     if (error != kSuccess) {
         return error;
     }
@@ -114,7 +130,8 @@ Error build_kernarg(const LoadedKernel& kernel, const LaunchShape& shape, void* 
         if (is_hidden(argument.kind)) {
             const uint64_t value = hidden_value(argument.kind, shape, queue_address);
             std::memset(segment + argument.offset, 0, argument.size);
-            std::memcpy(segment + argument.offset, &value, std::min<size_t>(argument.size, sizeof value));
+            std::memcpy(segment + argument.offset, &value,
+                        std::min<size_t>(argument.size, sizeof value));
         }
     }
     return kSuccess;

@@ -55,8 +55,8 @@ std::mutex g_mutex;
 LaunchMemory g_memory;
 thread_local std::string t_report = "{}";
 
-/// The kernarg segment is visible to the device for one launch, with its exact size. Compilers widen scalar loads to
-/// the segment's alignment of 16 bytes, so the bound is rounded up to that.
+/// The kernarg segment is visible to the device for one launch, with its exact size. Compilers
+/// widen scalar loads to the segment's alignment of 16 bytes, so the bound is rounded up to that.
 class VisibleKernarg {
   public:
     VisibleKernarg(uint64_t address, uint64_t size) : address_(size == 0 ? 0 : address) {
@@ -76,10 +76,14 @@ class VisibleKernarg {
     uint64_t address_;
 };
 
-bool has_zero(const Dim& dim) { return dim.x == 0 || dim.y == 0 || dim.z == 0; }
+bool has_zero(const Dim& dim) {
+    return dim.x == 0 || dim.y == 0 || dim.z == 0;
+}
 
 /// HIP limits the work-items of a grid's dimension to 32 bits.
-bool fits(uint32_t groups, uint32_t size) { return static_cast<uint64_t>(groups) * size <= UINT32_MAX; }
+bool fits(uint32_t groups, uint32_t size) {
+    return static_cast<uint64_t>(groups) * size <= UINT32_MAX;
+}
 
 Error refuse(const Launch& launch, Error error, const char* why) {
     log_error("launch of %s refused: %s", launch.function->metadata.name.c_str(), why);
@@ -90,7 +94,8 @@ Error check(const Launch& launch) {
     const Function& function = *launch.function;
     const Dim& block = launch.block;
     if (has_zero(launch.grid) || has_zero(block)) {
-        return refuse(launch, kInvalidConfiguration, "a dimension of the grid or the block is zero");
+        return refuse(launch, kInvalidConfiguration,
+                      "a dimension of the grid or the block is zero");
     }
     const bool in_range = block.x <= 1024 && block.y <= 1024 && block.z <= 1024;
     const uint64_t threads = static_cast<uint64_t>(block.x) * block.y * block.z;
@@ -98,34 +103,44 @@ Error check(const Launch& launch) {
         return refuse(launch, kInvalidConfiguration, "the block has more than 1024 work-items");
     }
     if (threads > function.metadata.max_flat_workgroup_size) {
-        return refuse(launch, kInvalidConfiguration, "the block is larger than the kernel's max_flat_workgroup_size");
+        return refuse(launch, kInvalidConfiguration,
+                      "the block is larger than the kernel's max_flat_workgroup_size");
     }
     const auto& required = function.metadata.required_workgroup_size;
-    if (required[0] != 0 && (required[0] != block.x || required[1] != block.y || required[2] != block.z)) {
-        return refuse(launch, kInvalidConfiguration, "the block is not of the kernel's reqd_workgroup_size");
+    if (required[0] != 0 &&
+        (required[0] != block.x || required[1] != block.y || required[2] != block.z)) {
+        return refuse(launch, kInvalidConfiguration,
+                      "the block is not of the kernel's reqd_workgroup_size");
     }
-    if (!fits(launch.grid.x, block.x) || !fits(launch.grid.y, block.y) || !fits(launch.grid.z, block.z)) {
-        return refuse(launch, kInvalidConfiguration, "the grid has more than 2^32 - 1 work-items in a dimension");
+    if (!fits(launch.grid.x, block.x) || !fits(launch.grid.y, block.y) ||
+        !fits(launch.grid.z, block.z)) {
+        return refuse(launch, kInvalidConfiguration,
+                      "the grid has more than 2^32 - 1 work-items in a dimension");
     }
     const uint64_t lds = chip().lds_bytes;
     if (launch.dynamic_lds > lds || function.image.group_segment_size > lds - launch.dynamic_lds) {
-        return refuse(launch, kLaunchOutOfResources, "the block needs more LDS than a compute unit has");
+        return refuse(launch, kLaunchOutOfResources,
+                      "the block needs more LDS than a compute unit has");
     }
     if (launch.is_cooperative) {
         const uint64_t groups = static_cast<uint64_t>(launch.grid.x) * launch.grid.y;
-        const uint64_t capacity = static_cast<uint64_t>(chip().compute_units) *
-                                  max_active_blocks(function, static_cast<uint32_t>(threads), launch.dynamic_lds);
+        const uint64_t capacity =
+            static_cast<uint64_t>(chip().compute_units) *
+            max_active_blocks(function, static_cast<uint32_t>(threads), launch.dynamic_lds);
         if (groups > capacity || groups * launch.grid.z > capacity) {
-            return refuse(launch, kCooperativeLaunchTooLarge, "not all workgroups fit on the device at once");
+            return refuse(launch, kCooperativeLaunchTooLarge,
+                          "not all workgroups fit on the device at once");
         }
     }
     return kSuccess;
 }
 
-void write_packet(uint64_t address, const Launch& launch, const LaunchShape& shape, uint64_t kernarg) {
+void write_packet(uint64_t address, const Launch& launch, const LaunchShape& shape,
+                  uint64_t kernarg) {
     DispatchPacket packet{};
-    packet.header = 2 | 1 << 8 | 2 << 9 | 2 << 11;  // kernel dispatch; barrier; system-scope acquire and release
-    packet.setup = 3;                               // dimensions
+    packet.header = 2 | 1 << 8 | 2 << 9 |
+                    2 << 11;  // kernel dispatch; barrier; system-scope acquire and release
+    packet.setup = 3;         // dimensions
     packet.workgroup_size_x = static_cast<uint16_t>(shape.block.x);
     packet.workgroup_size_y = static_cast<uint16_t>(shape.block.y);
     packet.workgroup_size_z = static_cast<uint16_t>(shape.block.z);
@@ -146,7 +161,8 @@ Error dispatch(const Launch& launch, const LaunchShape& shape) {
         return kOutOfMemory;
     }
     auto* segment = reinterpret_cast<uint8_t*>(g_memory.kernarg);
-    const Error error = build_kernarg(function, shape, launch.params, launch.extra, g_memory.queue, segment);
+    const Error error =
+        build_kernarg(function, shape, launch.params, launch.extra, g_memory.queue, segment);
     if (error != kSuccess) {
         return error;
     }
@@ -169,8 +185,10 @@ Error dispatch(const Launch& launch, const LaunchShape& shape) {
         return kLaunchFailure;
     }
     log_info("launch of %s: grid %u,%u,%u block %u,%u,%u, %" PRIu64 " wave instructions, %" PRIu64
-             " modelled cycles", function.metadata.name.c_str(), shape.grid.x, shape.grid.y, shape.grid.z,
-             shape.block.x, shape.block.y, shape.block.z, result.wave_instructions, result.modelled_cycles);
+             " modelled cycles",
+             function.metadata.name.c_str(), shape.grid.x, shape.grid.y, shape.grid.z,
+             shape.block.x, shape.block.y, shape.block.z, result.wave_instructions,
+             result.modelled_cycles);
     return kSuccess;
 }
 
@@ -191,8 +209,12 @@ Error run_launch(const Launch& launch) {
     return dispatch(launch, shape);
 }
 
-std::unique_lock<std::mutex> lock_launches() { return std::unique_lock(g_mutex); }
+std::unique_lock<std::mutex> lock_launches() {
+    return std::unique_lock(g_mutex);
+}
 
-const std::string& last_report() { return t_report; }
+const std::string& last_report() {
+    return t_report;
+}
 
 }  // namespace asmevo::emulator::hip

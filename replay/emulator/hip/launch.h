@@ -21,11 +21,13 @@ struct Launch {
     bool is_cooperative = false;
 };
 
-/// Checks the launch, runs it to its end in the calling thread, one launch at a time in the process. A launch that
-/// fails on the device prints its report and makes hipErrorLaunchFailure sticky.
+/// Checks the launch, runs it to its end in the calling thread, one launch at a time in the
+/// process. A launch that fails on the device prints its report and makes hipErrorLaunchFailure
+/// sticky.
 Error run_launch(const Launch& launch);
 
-/// Held while a launch runs. Calls that take memory away hold it too: as on a GPU, they wait for running kernels.
+/// Held while a launch runs. Calls that take memory away hold it too: as on a GPU, they wait for
+/// running kernels.
 std::unique_lock<std::mutex> lock_launches();
 
 /// JSON of the calling thread's last dispatch: see docs/internals.md.

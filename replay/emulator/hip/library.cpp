@@ -13,13 +13,17 @@ HIP_SLOT(hipModuleGetFunction)(const Function** function, Module* module, const 
 HIP_SLOT(hipModuleGetFunctionCount)(unsigned* count, Module* module);
 HIP_SLOT(hipFuncGetAttribute)(int* value, int attribute, const Function* function);
 
-HIP_SLOT(hipLibraryLoadData)(Module** library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
+HIP_SLOT(hipLibraryLoadData)(Module** library, const void* image, int*, void**, unsigned, int*,
+                             void**, unsigned) {
     return slot_hipModuleLoadData(library, image);
 }
-HIP_SLOT(hipLibraryLoadFromFile)(Module** library, const char* path, int*, void**, unsigned, int*, void**, unsigned) {
+HIP_SLOT(hipLibraryLoadFromFile)(Module** library, const char* path, int*, void**, unsigned, int*,
+                                 void**, unsigned) {
     return slot_hipModuleLoad(library, path);
 }
-HIP_SLOT(hipLibraryUnload)(Module* library) { return slot_hipModuleUnload(library); }
+HIP_SLOT(hipLibraryUnload)(Module* library) {
+    return slot_hipModuleUnload(library);
+}
 HIP_SLOT(hipLibraryGetKernel)(const Function** kernel, Module* library, const char* name) {
     return slot_hipModuleGetFunction(kernel, library, name);
 }
@@ -41,7 +45,9 @@ HIP_SLOT(hipLibraryEnumerateKernels)(const Function** kernels, unsigned count, M
 }
 
 HIP_SLOT(hipKernelGetFunction)(const Function** function, const Function* kernel) {
-    return api([&] { return function && find_function(kernel) ? (*function = kernel, kSuccess) : kInvalidHandle; });
+    return api([&] {
+        return function && find_function(kernel) ? (*function = kernel, kSuccess) : kInvalidHandle;
+    });
 }
 HIP_SLOT(hipKernelGetLibrary)(Module** library, const Function* kernel) {
     return api([&] {
@@ -51,14 +57,16 @@ HIP_SLOT(hipKernelGetLibrary)(Module** library, const Function* kernel) {
 }
 HIP_SLOT(hipKernelGetName)(const char** name, const Function* kernel) {
     return api([&] {
-        return name && find_function(kernel) ? (*name = kernel->metadata.name.c_str(), kSuccess) : kInvalidHandle;
+        return name && find_function(kernel) ? (*name = kernel->metadata.name.c_str(), kSuccess)
+                                             : kInvalidHandle;
     });
 }
 HIP_SLOT(hipKernelGetAttribute)(int* value, int attribute, const Function* kernel, int) {
     return slot_hipFuncGetAttribute(value, attribute, kernel);
 }
 
-HIP_SLOT(hipKernelGetParamInfo)(const Function* kernel, size_t index, size_t* offset, size_t* size) {
+HIP_SLOT(hipKernelGetParamInfo)(const Function* kernel, size_t index, size_t* offset,
+                                size_t* size) {
     return api([&] {
         const auto loaded = find_function(kernel);
         if (!loaded || !offset) {

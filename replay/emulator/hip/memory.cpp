@@ -1,4 +1,5 @@
-// Allocation: hipMalloc, pinned and managed memory, registration of host memory, stream-ordered allocation.
+// Allocation: hipMalloc, pinned and managed memory, registration of host memory, stream-ordered
+// allocation.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -108,7 +109,9 @@ HIP_SLOT(hipFree)(void* pointer) {
 }
 
 HIP_SLOT(hipMallocAsync)(void** pointer, size_t size, Stream* stream) {
-    return api([&] { return is_stream(stream) ? allocate_to(pointer, size, MemoryKind::kDevice) : kInvalidHandle; });
+    return api([&] {
+        return is_stream(stream) ? allocate_to(pointer, size, MemoryKind::kDevice) : kInvalidHandle;
+    });
 }
 
 HIP_SLOT(hipMallocFromPoolAsync)(void** pointer, size_t size, void*, Stream* stream) {
@@ -116,30 +119,40 @@ HIP_SLOT(hipMallocFromPoolAsync)(void** pointer, size_t size, void*, Stream* str
 }
 
 HIP_SLOT(hipFreeAsync)(void* pointer, Stream* stream) {
-    return api_always([&] { return is_stream(stream) ? release_pointer(pointer) : kInvalidHandle; });
+    return api_always(
+        [&] { return is_stream(stream) ? release_pointer(pointer) : kInvalidHandle; });
 }
 
 HIP_SLOT(hipHostMalloc)(void** pointer, size_t size, unsigned flags) {
     return api([&] { return allocate_to(pointer, size, MemoryKind::kPinnedHost, flags); });
 }
 
-HIP_SLOT(hipHostAlloc)(void** pointer, size_t size, unsigned flags) { return slot_hipHostMalloc(pointer, size, flags); }
+HIP_SLOT(hipHostAlloc)(void** pointer, size_t size, unsigned flags) {
+    return slot_hipHostMalloc(pointer, size, flags);
+}
 HIP_SLOT(hipExtHostAlloc)(void** pointer, size_t size, unsigned flags) {
     return slot_hipHostMalloc(pointer, size, flags);
 }
-HIP_SLOT(hipMallocHost)(void** pointer, size_t size) { return slot_hipHostMalloc(pointer, size, 0); }
-HIP_SLOT(hipMemAllocHost)(void** pointer, size_t size) { return slot_hipHostMalloc(pointer, size, 0); }
+HIP_SLOT(hipMallocHost)(void** pointer, size_t size) {
+    return slot_hipHostMalloc(pointer, size, 0);
+}
+HIP_SLOT(hipMemAllocHost)(void** pointer, size_t size) {
+    return slot_hipHostMalloc(pointer, size, 0);
+}
 
 HIP_SLOT(hipHostFree)(void* pointer) {
     return api_always([&] { return release_pointer(pointer); });
 }
-HIP_SLOT(hipFreeHost)(void* pointer) { return slot_hipHostFree(pointer); }
+HIP_SLOT(hipFreeHost)(void* pointer) {
+    return slot_hipHostFree(pointer);
+}
 
 HIP_SLOT(hipMallocManaged)(void** pointer, size_t size, unsigned flags) {
     return api([&] {
         const unsigned attach = flags & 3;  // hipMemAttachGlobal 1, hipMemAttachHost 2
-        return size == 0 || (attach != 1 && attach != 2) ? kInvalidValue
-                                                         : allocate_to(pointer, size, MemoryKind::kManaged, flags);
+        return size == 0 || (attach != 1 && attach != 2)
+                   ? kInvalidValue
+                   : allocate_to(pointer, size, MemoryKind::kManaged, flags);
     });
 }
 
@@ -162,7 +175,8 @@ HIP_SLOT(hipHostRegister)(void* pointer, size_t size, unsigned flags) {
     return api([&] {
         const uint64_t base = reinterpret_cast<uint64_t>(pointer);
         HostMapping mapping;
-        if (base == 0 || size == 0 || base + size < base || !find_host_mapping(base, size, mapping)) {
+        if (base == 0 || size == 0 || base + size < base ||
+            !find_host_mapping(base, size, mapping)) {
             return kInvalidValue;
         }
         std::lock_guard lock(g_mutex);
@@ -193,7 +207,8 @@ HIP_SLOT(hipHostUnregister)(void* pointer) {
 HIP_SLOT(hipHostGetDevicePointer)(void** device_pointer, void* host_pointer, unsigned) {
     return api([&] {
         MemoryRange range;
-        if (!device_pointer || !AddressSpace::get().find(reinterpret_cast<uint64_t>(host_pointer), 1, range)) {
+        if (!device_pointer ||
+            !AddressSpace::get().find(reinterpret_cast<uint64_t>(host_pointer), 1, range)) {
             return kInvalidValue;
         }
         *device_pointer = host_pointer;

@@ -1,4 +1,5 @@
-// Memory pools: there is one, the device's own; nothing is kept back, so all its attributes are constant.
+// Memory pools: there is one, the device's own; nothing is kept back, so all its attributes are
+// constant.
 #include <cstring>
 
 #include "hip/allocation.h"
@@ -28,20 +29,25 @@ HIP_SLOT(hipDeviceGetMemPool)(MemoryPool** pool, int device) {
     return api([&] { return give_pool(pool, device); });
 }
 HIP_SLOT(hipDeviceSetMemPool)(int device, MemoryPool* pool) {
-    return api([&] { return device != 0 ? kInvalidDevice : pool == &g_pool ? kSuccess : kInvalidValue; });
+    return api([&] {
+        return device != 0 ? kInvalidDevice : pool == &g_pool ? kSuccess : kInvalidValue;
+    });
 }
 HIP_SLOT(hipMemPoolTrimTo)(MemoryPool* pool, size_t) {
     return api([&] { return pool == &g_pool ? kSuccess : kInvalidValue; });
 }
 HIP_SLOT(hipMemPoolSetAttribute)(MemoryPool* pool, int attribute, const void* value) {
     return api([&] {
-        return pool == &g_pool && value && attribute >= kFirstAttribute && attribute <= kLastAttribute ? kSuccess
-                                                                                                      : kInvalidValue;
+        return pool == &g_pool && value && attribute >= kFirstAttribute &&
+                       attribute <= kLastAttribute
+                   ? kSuccess
+                   : kInvalidValue;
     });
 }
 HIP_SLOT(hipMemPoolGetAttribute)(MemoryPool* pool, int attribute, void* value) {
     return api([&] {
-        if (pool != &g_pool || !value || attribute < kFirstAttribute || attribute > kLastAttribute) {
+        if (pool != &g_pool || !value || attribute < kFirstAttribute ||
+            attribute > kLastAttribute) {
             return kInvalidValue;
         }
         const uint64_t bytes = attribute >= kReservedCurrent ? allocated_bytes() : 0;

@@ -28,7 +28,8 @@ State& state() {
     return instance;
 }
 
-/// From `image` to the end of the memory that holds it: what may be read of an image of unknown size.
+/// From `image` to the end of the memory that holds it: what may be read of an image of unknown
+/// size.
 std::span<const uint8_t> readable_from(const void* image) {
     const uint64_t address = reinterpret_cast<uint64_t>(image);
     MemoryRange range;

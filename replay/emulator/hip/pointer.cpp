@@ -15,14 +15,20 @@ bool find_range(const void* pointer, MemoryRange& range) {
     return pointer && AddressSpace::get().find(reinterpret_cast<uint64_t>(pointer), 1, range);
 }
 
-bool is_allocation(const MemoryRange& range) { return range.kind != MemoryKind::kPageableHost; }
+bool is_allocation(const MemoryRange& range) {
+    return range.kind != MemoryKind::kPageableHost;
+}
 
 int memory_type(const MemoryRange& range) {
     switch (range.kind) {
-        case MemoryKind::kPageableHost: return kUnregistered;
-        case MemoryKind::kPinnedHost: return kHost;
-        case MemoryKind::kManaged: return kManagedMemory;
-        default: return kDeviceMemory;
+        case MemoryKind::kPageableHost:
+            return kUnregistered;
+        case MemoryKind::kPinnedHost:
+            return kHost;
+        case MemoryKind::kManaged:
+            return kManagedMemory;
+        default:
+            return kDeviceMemory;
     }
 }
 
@@ -48,17 +54,26 @@ Error get_attribute(void* out, int attribute, void* pointer) {
         return kInvalidValue;
     }
     switch (attribute) {
-        case kAttributeContext: return store(out, primary_context());
-        case kAttributeMemoryType: return store(out, memory_type(range));
+        case kAttributeContext:
+            return store(out, primary_context());
+        case kAttributeMemoryType:
+            return store(out, memory_type(range));
         case kAttributeHostPointer:
             return range.kind == MemoryKind::kDevice ? kInvalidValue : store(out, pointer);
-        case kAttributeSyncMemops: return store(out, 0);
-        case kAttributeBufferId: return store(out, range.base);
-        case kAttributeIsManaged: return store(out, static_cast<int>(range.kind == MemoryKind::kManaged));
-        case kAttributeDeviceOrdinal: return store(out, 0);
-        case kAttributeRangeStart: return store(out, range.base);
-        case kAttributeRangeSize: return store(out, range.size);
-        default: return kNotSupported;
+        case kAttributeSyncMemops:
+            return store(out, 0);
+        case kAttributeBufferId:
+            return store(out, range.base);
+        case kAttributeIsManaged:
+            return store(out, static_cast<int>(range.kind == MemoryKind::kManaged));
+        case kAttributeDeviceOrdinal:
+            return store(out, 0);
+        case kAttributeRangeStart:
+            return store(out, range.base);
+        case kAttributeRangeSize:
+            return store(out, range.size);
+        default:
+            return kNotSupported;
     }
 }
 
@@ -68,7 +83,8 @@ HIP_SLOT(hipPointerGetAttribute)(void* out, int attribute, void* pointer) {
     return api([&] { return get_attribute(out, attribute, pointer); });
 }
 
-HIP_SLOT(hipDrvPointerGetAttributes)(unsigned count, const int* attributes, void** out, void* pointer) {
+HIP_SLOT(hipDrvPointerGetAttributes)(unsigned count, const int* attributes, void** out,
+                                     void* pointer) {
     return api([&] {
         if (!attributes || !out) {
             return kInvalidValue;
@@ -85,7 +101,9 @@ HIP_SLOT(hipDrvPointerGetAttributes)(unsigned count, const int* attributes, void
 HIP_SLOT(hipPointerSetAttribute)(const void* value, int attribute, void* pointer) {
     return api([&] {
         MemoryRange range;
-        return value && attribute == kAttributeSyncMemops && find_range(pointer, range) ? kSuccess : kInvalidValue;
+        return value && attribute == kAttributeSyncMemops && find_range(pointer, range)
+                   ? kSuccess
+                   : kInvalidValue;
     });
 }
 
@@ -103,7 +121,8 @@ HIP_SLOT(hipPointerGetAttributes)(PointerAttributes* out, const void* pointer) {
         }
         out->type = memory_type(range);
         out->device_pointer = const_cast<void*>(pointer);
-        out->host_pointer = range.kind == MemoryKind::kDevice ? nullptr : const_cast<void*>(pointer);
+        out->host_pointer =
+            range.kind == MemoryKind::kDevice ? nullptr : const_cast<void*>(pointer);
         out->is_managed = range.kind == MemoryKind::kManaged;
         out->allocation_flags = allocation_flags(range.base);
         return kSuccess;

@@ -1,5 +1,6 @@
-// hipGetProcAddress and the versions. The address returned is the exported thunk, as from ROCm, whose
-// implementation is a dlsym on its own library: callers that resolve through it go through the table too.
+// hipGetProcAddress and the versions. The address returned is the exported thunk, as from ROCm,
+// whose implementation is a dlsym on its own library: callers that resolve through it go through
+// the table too.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,7 +24,8 @@ constexpr auto kExports = [] {
 #include "hip/runtime_slots.inc"
 #undef SLOT
     };
-    std::sort(exports.begin(), exports.end(), [](const Export& a, const Export& b) { return a.name < b.name; });
+    std::sort(exports.begin(), exports.end(),
+              [](const Export& a, const Export& b) { return a.name < b.name; });
     return exports;
 }();
 
@@ -40,7 +42,8 @@ void* find_thunk(const char* symbol) {
     std::string_view name = versioned_name(symbol);
     auto found = std::lower_bound(kExports.begin(), kExports.end(), name,
                                   [](const Export& e, std::string_view n) { return e.name < n; });
-    return found != kExports.end() && found->name == name ? asmevo_hip_thunks[found->index] : nullptr;
+    return found != kExports.end() && found->name == name ? asmevo_hip_thunks[found->index]
+                                                          : nullptr;
 }
 
 }  // namespace
@@ -58,7 +61,8 @@ HIP_SLOT(hipGetProcAddress)(const char* symbol, void** out, int version, uint64_
     });
 }
 
-HIP_SLOT(hipGetProcAddress_spt)(const char* symbol, void** out, int version, uint64_t flags, int* status) {
+HIP_SLOT(hipGetProcAddress_spt)(const char* symbol, void** out, int version, uint64_t flags,
+                                int* status) {
     return slot_hipGetProcAddress(symbol, out, version, flags, status);
 }
 

@@ -9,8 +9,8 @@
 namespace asmevo::emulator::hip {
 namespace {
 
-/// A JSON string; bytes that are not printable ASCII become \u escapes, so that the result is valid whatever a code
-/// object calls its kernels.
+/// A JSON string; bytes that are not printable ASCII become \u escapes, so that the result is valid
+/// whatever a code object calls its kernels.
 std::string quote(const std::string& text) {
     std::string out = "\"";
     for (const char c : text) {
@@ -57,7 +57,8 @@ extern "C" __attribute__((visibility("default"))) const char* asmevo_emulator_la
     return asmevo::emulator::hip::last_report().c_str();
 }
 
-extern "C" __attribute__((visibility("default"))) int asmevo_emulator_set_option(const char* name, const char* value) {
+extern "C" __attribute__((visibility("default"))) int asmevo_emulator_set_option(
+    const char* name, const char* value) {
     using namespace asmevo::emulator::hip;
     return name && value && set_dispatch_option(name, value) ? kSuccess : kInvalidValue;
 }

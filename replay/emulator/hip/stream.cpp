@@ -13,7 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// hipEvent_t. Its time is the host's clock at the record: what the emulation took, not a modelled GPU time.
+/// hipEvent_t. Its time is the host's clock at the record: what the emulation took, not a modelled
+/// GPU time.
 struct Event {
     unsigned flags = 0;
     bool is_recorded = false;
@@ -33,7 +34,9 @@ State& state() {
     return instance;
 }
 
-bool is_special(const Stream* stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
+bool is_special(const Stream* stream) {
+    return reinterpret_cast<uintptr_t>(stream) <= 2;
+}
 
 Error create_stream(Stream** out, unsigned flags, int priority) {
     if (!out || flags > 1) {
@@ -80,7 +83,9 @@ Error record_event(Event* event, const Stream* stream) {
 }
 
 /// All work is done: an idle stream, a reached event.
-Error check_stream(const Stream* stream) { return is_stream(stream) ? kSuccess : kInvalidHandle; }
+Error check_stream(const Stream* stream) {
+    return is_stream(stream) ? kSuccess : kInvalidHandle;
+}
 Error check_event(const Event* event) {
     return with_event(event, [](Event&) { return kSuccess; });
 }
@@ -103,7 +108,9 @@ HIP_SLOT(hipStreamCreateWithFlags)(Stream** stream, unsigned flags) {
     return api([&] { return create_stream(stream, flags, 0); });
 }
 HIP_SLOT(hipStreamCreateWithPriority)(Stream** stream, unsigned flags, int priority) {
-    return api([&] { return create_stream(stream, flags, priority < -1 ? -1 : priority > 1 ? 1 : priority); });
+    return api([&] {
+        return create_stream(stream, flags, priority < -1 ? -1 : priority > 1 ? 1 : priority);
+    });
 }
 HIP_SLOT(hipStreamDestroy)(Stream* stream) {
     return api_always([&] {
@@ -115,11 +122,15 @@ HIP_SLOT(hipStreamDestroy)(Stream* stream) {
 HIP_SLOT(hipStreamSynchronize)(Stream* stream) {
     return api([&] { return check_stream(stream); });
 }
-HIP_SLOT(hipStreamSynchronize_spt)(Stream* stream) { return slot_hipStreamSynchronize(stream); }
+HIP_SLOT(hipStreamSynchronize_spt)(Stream* stream) {
+    return slot_hipStreamSynchronize(stream);
+}
 HIP_SLOT(hipStreamQuery)(Stream* stream) {
     return api([&] { return check_stream(stream); });
 }
-HIP_SLOT(hipStreamQuery_spt)(Stream* stream) { return slot_hipStreamQuery(stream); }
+HIP_SLOT(hipStreamQuery_spt)(Stream* stream) {
+    return slot_hipStreamQuery(stream);
+}
 HIP_SLOT(hipStreamGetFlags)(Stream* stream, unsigned* flags) {
     return api([&] { return get_from(stream, flags, &Stream::flags); });
 }
@@ -132,7 +143,9 @@ HIP_SLOT(hipStreamGetId)(Stream* stream, uint64_t* id) {
 HIP_SLOT(hipStreamGetDevice)(Stream* stream, int* device) {
     return api([&] { return device ? (*device = 0, check_stream(stream)) : kInvalidValue; });
 }
-HIP_SLOT_RETURNING(int, hipGetStreamDeviceId)(Stream* stream) { return is_stream(stream) ? 0 : -1; }
+HIP_SLOT_RETURNING(int, hipGetStreamDeviceId)(Stream* stream) {
+    return is_stream(stream) ? 0 : -1;
+}
 HIP_SLOT(hipStreamIsCapturing)(Stream* stream, int* status) {
     return api([&] { return status ? (*status = 0, check_stream(stream)) : kInvalidValue; });
 }
@@ -154,7 +167,8 @@ HIP_SLOT(hipThreadExchangeStreamCaptureMode)(int* mode) {
 HIP_SLOT(hipStreamWaitEvent)(Stream* stream, Event* event, unsigned) {
     return api([&] { return is_stream(stream) ? check_event(event) : kInvalidHandle; });
 }
-HIP_SLOT(hipStreamAddCallback)(Stream* stream, void (*callback)(Stream*, int, void*), void* data, unsigned) {
+HIP_SLOT(hipStreamAddCallback)(Stream* stream, void (*callback)(Stream*, int, void*), void* data,
+                               unsigned) {
     return api([&] {
         if (!callback) {
             return kInvalidValue;
@@ -193,7 +207,9 @@ HIP_SLOT(hipEventCreateWithFlags)(Event** out, unsigned flags) {
         return kSuccess;
     });
 }
-HIP_SLOT(hipEventCreate)(Event** out) { return slot_hipEventCreateWithFlags(out, 0); }
+HIP_SLOT(hipEventCreate)(Event** out) {
+    return slot_hipEventCreateWithFlags(out, 0);
+}
 HIP_SLOT(hipEventDestroy)(Event* event) {
     return api_always([&] {
         State& s = state();
@@ -204,8 +220,12 @@ HIP_SLOT(hipEventDestroy)(Event* event) {
 HIP_SLOT(hipEventRecord)(Event* event, Stream* stream) {
     return api([&] { return record_event(event, stream); });
 }
-HIP_SLOT(hipEventRecord_spt)(Event* event, Stream* stream) { return slot_hipEventRecord(event, stream); }
-HIP_SLOT(hipEventRecordWithFlags)(Event* event, Stream* stream, unsigned) { return slot_hipEventRecord(event, stream); }
+HIP_SLOT(hipEventRecord_spt)(Event* event, Stream* stream) {
+    return slot_hipEventRecord(event, stream);
+}
+HIP_SLOT(hipEventRecordWithFlags)(Event* event, Stream* stream, unsigned) {
+    return slot_hipEventRecord(event, stream);
+}
 HIP_SLOT(hipEventSynchronize)(Event* event) {
     return api([&] { return check_event(event); });
 }
@@ -221,10 +241,13 @@ HIP_SLOT(hipEventElapsedTime)(float* milliseconds, Event* from, Event* to) {
         std::lock_guard lock(s.mutex);
         auto first = s.events.find(from), last = s.events.find(to);
         if (first == s.events.end() || last == s.events.end() || !first->second->is_recorded ||
-            !last->second->is_recorded || (first->second->flags | last->second->flags) & kEventDisableTiming) {
+            !last->second->is_recorded ||
+            (first->second->flags | last->second->flags) & kEventDisableTiming) {
             return kInvalidHandle;
         }
-        *milliseconds = std::chrono::duration<float, std::milli>(last->second->time - first->second->time).count();
+        *milliseconds =
+            std::chrono::duration<float, std::milli>(last->second->time - first->second->time)
+                .count();
         return kSuccess;
     });
 }

@@ -1,5 +1,5 @@
-// HIP's C types as our own declarations: values and layouts are the ABI of ROCm 6 and 7. Only what the emulated
-// device reads or writes is declared.
+// HIP's C types as our own declarations: values and layouts are the ABI of ROCm 6 and 7. Only what
+// the emulated device reads or writes is declared.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +73,14 @@ enum PointerAttribute : int {
 };
 
 /// hipMemcpyKind.
-enum CopyKind : int { kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice, kDefaultCopy, kNoCuCopy = 1024 };
+enum CopyKind : int {
+    kHostToHost,
+    kHostToDevice,
+    kDeviceToHost,
+    kDeviceToDevice,
+    kDefaultCopy,
+    kNoCuCopy = 1024
+};
 
 /// hipMemLocation, hipMemAccessDesc and hipMemAllocationProp of the virtual memory API.
 struct MemLocation {

@@ -1,5 +1,6 @@
-// The virtual memory API: reserve addresses, create memory, map the one into the other. A replay uses it to put
-// captured regions back at their captured addresses, so a requested address is honoured wherever it is free.
+// The virtual memory API: reserve addresses, create memory, map the one into the other. A replay
+// uses it to put captured regions back at their captured addresses, so a requested address is
+// honoured wherever it is free.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@
 namespace asmevo::emulator::hip {
 namespace {
 
-/// Memory without an address: hipMemGenericAllocationHandle_t. Lives until it is released and no longer mapped.
+/// Memory without an address: hipMemGenericAllocationHandle_t. Lives until it is released and no
+/// longer mapped.
 struct PhysicalMemory {
     PhysicalMemory(int file_descriptor, uint64_t size_bytes, const MemAllocationProperties& props)
         : descriptor(file_descriptor), size(size_bytes), properties(props) {}
@@ -39,8 +41,8 @@ struct Mapping {
 
 struct State {
     std::mutex mutex;
-    std::map<uint64_t, uint64_t> reservations;                       // start to size
-    std::map<uint64_t, Mapping> mappings;                            // by start
+    std::map<uint64_t, uint64_t> reservations;  // start to size
+    std::map<uint64_t, Mapping> mappings;       // by start
     std::map<PhysicalMemory*, std::shared_ptr<PhysicalMemory>> handles;
 };
 
@@ -49,7 +51,9 @@ State& state() {
     return instance;
 }
 
-bool is_granular(uint64_t value) { return value != 0 && value % kPageSize == 0; }
+bool is_granular(uint64_t value) {
+    return value != 0 && value % kPageSize == 0;
+}
 
 bool is_reserved(const State& s, uint64_t base, uint64_t size) {
     auto after = s.reservations.upper_bound(base);
@@ -62,14 +66,17 @@ bool is_reserved(const State& s, uint64_t base, uint64_t size) {
 
 bool overlaps_mapping(const State& s, uint64_t base, uint64_t size) {
     auto after = s.mappings.lower_bound(base + size);
-    return after != s.mappings.begin() && std::prev(after)->first + std::prev(after)->second.size > base;
+    return after != s.mappings.begin() &&
+           std::prev(after)->first + std::prev(after)->second.size > base;
 }
 
-/// Runs `visit` on each mapping of [base, base + size); false unless mappings cover it without a gap or a cut.
+/// Runs `visit` on each mapping of [base, base + size); false unless mappings cover it without a
+/// gap or a cut.
 template <typename Visit>
 bool visit_mappings(State& s, uint64_t base, uint64_t size, Visit&& visit) {
     uint64_t covered = base;
-    for (auto it = s.mappings.find(base); it != s.mappings.end() && it->first == covered && covered < base + size; ++it) {
+    for (auto it = s.mappings.find(base);
+         it != s.mappings.end() && it->first == covered && covered < base + size; ++it) {
         covered += it->second.size;
     }
     if (size == 0 || covered != base + size) {
@@ -111,13 +118,13 @@ Error map(uint64_t base, uint64_t size, uint64_t offset, PhysicalMemory* handle)
     State& s = state();
     std::lock_guard lock(s.mutex);
     auto found = s.handles.find(handle);
-    if (found == s.handles.end() || !is_granular(size) || base % kPageSize != 0 || offset % kPageSize != 0 ||
-        offset > handle->size || handle->size - offset < size || !is_reserved(s, base, size) ||
-        overlaps_mapping(s, base, size)) {
+    if (found == s.handles.end() || !is_granular(size) || base % kPageSize != 0 ||
+        offset % kPageSize != 0 || offset > handle->size || handle->size - offset < size ||
+        !is_reserved(s, base, size) || overlaps_mapping(s, base, size)) {
         return kInvalidValue;
     }
-    void* at = mmap(reinterpret_cast<void*>(base), size, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->descriptor,
-                    static_cast<off_t>(offset));
+    void* at = mmap(reinterpret_cast<void*>(base), size, PROT_NONE, MAP_SHARED | MAP_FIXED,
+                    handle->descriptor, static_cast<off_t>(offset));
     if (at == MAP_FAILED) {
         return kMapFailed;
     }
@@ -129,7 +136,8 @@ Error set_access(uint64_t base, uint64_t size, const MemAccess& access) {
     if (access.location.id != 0) {
         return kInvalidDevice;
     }
-    if (access.flags != kAccessNone && access.flags != kAccessRead && access.flags != kAccessReadWrite) {
+    if (access.flags != kAccessNone && access.flags != kAccessRead &&
+        access.flags != kAccessReadWrite) {
         return kInvalidValue;
     }
     // The host keeps its rights: a read-only mapping is read-only to the device.
@@ -143,8 +151,8 @@ Error set_access(uint64_t base, uint64_t size, const MemAccess& access) {
         if (access.flags == kAccessNone) {
             AddressSpace::get().remove(it->first);
         } else {
-            AddressSpace::get().add(
-                {it->first, it->second.size, MemoryKind::kVirtual, access.flags == kAccessReadWrite});
+            AddressSpace::get().add({it->first, it->second.size, MemoryKind::kVirtual,
+                                     access.flags == kAccessReadWrite});
         }
     });
     return is_covered ? kSuccess : kInvalidValue;
@@ -166,7 +174,8 @@ Error unmap(uint64_t base, uint64_t size) {
 
 }  // namespace
 
-HIP_SLOT(hipMemGetAllocationGranularity)(size_t* granularity, const MemAllocationProperties* properties, int) {
+HIP_SLOT(hipMemGetAllocationGranularity)(size_t* granularity,
+                                         const MemAllocationProperties* properties, int) {
     return api([&] {
         if (!granularity || !properties) {
             return kInvalidValue;
@@ -176,7 +185,8 @@ HIP_SLOT(hipMemGetAllocationGranularity)(size_t* granularity, const MemAllocatio
     });
 }
 
-HIP_SLOT(hipMemAddressReserve)(void** out, size_t size, size_t alignment, void* address, uint64_t flags) {
+HIP_SLOT(hipMemAddressReserve)(void** out, size_t size, size_t alignment, void* address,
+                               uint64_t flags) {
     return api([&] {
         if (!out || !is_granular(size) || flags != 0 || (alignment & (alignment - 1)) != 0) {
             return kInvalidValue;
@@ -203,7 +213,8 @@ HIP_SLOT(hipMemAddressFree)(void* pointer, size_t size) {
         std::lock_guard lock(s.mutex);
         const uint64_t base = reinterpret_cast<uint64_t>(pointer);
         auto found = s.reservations.find(base);
-        if (found == s.reservations.end() || found->second != size || overlaps_mapping(s, base, size)) {
+        if (found == s.reservations.end() || found->second != size ||
+            overlaps_mapping(s, base, size)) {
             return kInvalidValue;
         }
         s.reservations.erase(found);
@@ -212,7 +223,8 @@ HIP_SLOT(hipMemAddressFree)(void* pointer, size_t size) {
     });
 }
 
-HIP_SLOT(hipMemCreate)(PhysicalMemory** handle, size_t size, const MemAllocationProperties* properties, uint64_t flags) {
+HIP_SLOT(hipMemCreate)(PhysicalMemory** handle, size_t size,
+                       const MemAllocationProperties* properties, uint64_t flags) {
     return api([&] { return flags == 0 ? create(handle, size, properties) : kInvalidValue; });
 }
 
@@ -224,8 +236,12 @@ HIP_SLOT(hipMemRelease)(PhysicalMemory* handle) {
     });
 }
 
-HIP_SLOT(hipMemMap)(void* pointer, size_t size, size_t offset, PhysicalMemory* handle, uint64_t flags) {
-    return api([&] { return flags == 0 ? map(reinterpret_cast<uint64_t>(pointer), size, offset, handle) : kInvalidValue; });
+HIP_SLOT(hipMemMap)(void* pointer, size_t size, size_t offset, PhysicalMemory* handle,
+                    uint64_t flags) {
+    return api([&] {
+        return flags == 0 ? map(reinterpret_cast<uint64_t>(pointer), size, offset, handle)
+                          : kInvalidValue;
+    });
 }
 
 HIP_SLOT(hipMemSetAccess)(void* pointer, size_t size, const MemAccess* accesses, size_t count) {
@@ -234,7 +250,8 @@ HIP_SLOT(hipMemSetAccess)(void* pointer, size_t size, const MemAccess* accesses,
             return kInvalidValue;
         }
         for (size_t i = 0; i < count; ++i) {
-            if (Error error = set_access(reinterpret_cast<uint64_t>(pointer), size, accesses[i]); error != kSuccess) {
+            if (Error error = set_access(reinterpret_cast<uint64_t>(pointer), size, accesses[i]);
+                error != kSuccess) {
                 return error;
             }
         }
@@ -248,7 +265,8 @@ HIP_SLOT(hipMemGetAccess)(uint64_t* flags, const MemLocation* location, void* po
         std::lock_guard lock(s.mutex);
         auto after = s.mappings.upper_bound(reinterpret_cast<uint64_t>(pointer));
         if (!flags || !location || location->id != 0 || after == s.mappings.begin() ||
-            reinterpret_cast<uint64_t>(pointer) - std::prev(after)->first >= std::prev(after)->second.size) {
+            reinterpret_cast<uint64_t>(pointer) - std::prev(after)->first >=
+                std::prev(after)->second.size) {
             return kInvalidValue;
         }
         *flags = static_cast<uint64_t>(std::prev(after)->second.access);
@@ -274,7 +292,8 @@ HIP_SLOT(hipMemRetainAllocationHandle)(PhysicalMemory** handle, void* address) {
     });
 }
 
-HIP_SLOT(hipMemGetAllocationPropertiesFromHandle)(MemAllocationProperties* properties, PhysicalMemory* handle) {
+HIP_SLOT(hipMemGetAllocationPropertiesFromHandle)(MemAllocationProperties* properties,
+                                                  PhysicalMemory* handle) {
     return api([&] {
         State& s = state();
         std::lock_guard lock(s.mutex);

@@ -18,7 +18,15 @@ constexpr uint64_t kMaxLoadedSize = 1ull << 32;
 constexpr uint64_t kDescriptorSize = 64;
 
 // Relocation types, LLVM AMDGPUUsage "Relocation Records".
-enum : uint32_t { kAbs32Lo = 1, kAbs32Hi = 2, kAbs64 = 3, kRel32 = 4, kRel64 = 5, kAbs32 = 6, kRelative64 = 13 };
+enum : uint32_t {
+    kAbs32Lo = 1,
+    kAbs32Hi = 2,
+    kAbs64 = 3,
+    kRel32 = 4,
+    kRel64 = 5,
+    kAbs32 = 6,
+    kRelative64 = 13
+};
 
 /// The target that e_flags names (EF_AMDGPU_MACH_*); throws when the device cannot run it.
 Target check_target(uint32_t flags, Target device) {
@@ -27,22 +35,33 @@ Target check_target(uint32_t flags, Target device) {
     };
     Target target = device;
     switch (flags & 0xff) {
-        case 0x3f: target = Target::kGfx90a; break;
-        case 0x4c: target = Target::kGfx942; break;
-        case 0x4f: target = Target::kGfx950; break;
+        case 0x3f:
+            target = Target::kGfx90a;
+            break;
+        case 0x4c:
+            target = Target::kGfx942;
+            break;
+        case 0x4f:
+            target = Target::kGfx950;
+            break;
         case 0x5f:  // gfx9-4-generic: gfx942 and gfx950
             if (device == Target::kGfx90a) {
                 refuse("the code object is for gfx9-4-generic");
             }
             return Target::kGfx942;
-        default: refuse("the code object is for another processor (e_flags " + std::to_string(flags) + ")");
+        default:
+            refuse("the code object is for another processor (e_flags " + std::to_string(flags) +
+                   ")");
     }
     if (target != device) {
         refuse("the code object is for another processor than the device");
     }
-    constexpr uint32_t kXnackMask = 0x300, kXnackOn = 0x300, kSrameccMask = 0xc00, kSrameccOff = 0x800;
+    constexpr uint32_t kXnackMask = 0x300, kXnackOn = 0x300, kSrameccMask = 0xc00,
+                       kSrameccOff = 0x800;
     if ((flags & kXnackMask) == kXnackOn || (flags & kSrameccMask) == kSrameccOff) {
-        refuse("the code object wants xnack on or sramecc off; the device has xnack off and sramecc on");
+        refuse(
+            "the code object wants xnack on or sramecc off; the device has xnack off and sramecc "
+            "on");
     }
     return target;
 }
@@ -56,7 +75,8 @@ Value read_at(const uint8_t* bytes, size_t offset) {
 
 }  // namespace
 
-std::shared_ptr<LoadedCodeObject> LoadedCodeObject::load(std::span<const uint8_t> data, Target device) {
+std::shared_ptr<LoadedCodeObject> LoadedCodeObject::load(std::span<const uint8_t> data,
+                                                         Target device) {
     std::vector<uint8_t> decompressed;
     if (is_compressed_bundle(data)) {
         decompressed = decompress_bundle(data);
@@ -100,7 +120,8 @@ void LoadedCodeObject::load_segments(const ElfImage& elf) {
         if (segment.p_type != PT_LOAD || segment.p_memsz == 0) {
             continue;
         }
-        if (segment.p_filesz > segment.p_memsz || segment.p_vaddr > kMaxLoadedSize || segment.p_memsz > kMaxLoadedSize) {
+        if (segment.p_filesz > segment.p_memsz || segment.p_vaddr > kMaxLoadedSize ||
+            segment.p_memsz > kMaxLoadedSize) {
             throw_invalid("a segment of the image has an impossible size");
         }
         first = std::min(first, segment.p_vaddr / kPageSize * kPageSize);
@@ -123,7 +144,8 @@ void LoadedCodeObject::load_segments(const ElfImage& elf) {
         const auto bytes = elf.bytes(segment.p_offset, segment.p_filesz);
         std::memcpy(loaded(segment.p_vaddr, segment.p_memsz), bytes.data(), bytes.size());
         const uint64_t address = bias_ + segment.p_vaddr;
-        AddressSpace::get().add({address, segment.p_memsz, MemoryKind::kModule, (segment.p_flags & PF_W) != 0});
+        AddressSpace::get().add(
+            {address, segment.p_memsz, MemoryKind::kModule, (segment.p_flags & PF_W) != 0});
         ranges_.push_back(address);
         if ((segment.p_flags & PF_X) && segment.p_filesz != 0) {
             code_.push_back(std::make_unique<CodeSegment>(target_, address, segment.p_filesz));
@@ -132,7 +154,8 @@ void LoadedCodeObject::load_segments(const ElfImage& elf) {
 }
 
 uint8_t* LoadedCodeObject::loaded(uint64_t elf_address, uint64_t size) const {
-    if (elf_address < first_ || elf_address - first_ > size_ || size_ - (elf_address - first_) < size) {
+    if (elf_address < first_ || elf_address - first_ > size_ ||
+        size_ - (elf_address - first_) < size) {
         throw_invalid("an address of the image lies outside its segments");
     }
     return reinterpret_cast<uint8_t*>(bias_ + elf_address);
@@ -152,10 +175,20 @@ void LoadedCodeObject::relocate(const ElfImage& elf) {
         const uint64_t place = bias_ + relocation.r_offset;
         const uint64_t size = type == kRelative64 || type == kAbs64 || type == kRel64 ? 8 : 4;
         switch (type) {
-            case kRelative64: case kAbs64: case kAbs32Lo: case kAbs32: break;
-            case kAbs32Hi: value >>= 32; break;
-            case kRel32: case kRel64: value -= place; break;
-            default: throw_invalid("relocation type " + std::to_string(type) + " is not known");
+            case kRelative64:
+            case kAbs64:
+            case kAbs32Lo:
+            case kAbs32:
+                break;
+            case kAbs32Hi:
+                value >>= 32;
+                break;
+            case kRel32:
+            case kRel64:
+                value -= place;
+                break;
+            default:
+                throw_invalid("relocation type " + std::to_string(type) + " is not known");
         }
         std::memcpy(loaded(relocation.r_offset, size), &value, size);
     }
@@ -200,7 +233,8 @@ void LoadedCodeObject::make_kernel(const KernelMetadata& metadata) {
     image.vgpr_count = metadata.vgpr_count;
     image.agpr_count = metadata.agpr_count;
     const auto code = std::find_if(code_.begin(), code_.end(), [&](const auto& segment) {
-        return image.entry >= segment->address() && image.entry - segment->address() < segment->size();
+        return image.entry >= segment->address() &&
+               image.entry - segment->address() < segment->size();
     });
     if (code == code_.end() || image.entry % 4 != 0 || image.kernarg_size > (1u << 16)) {
         throw_invalid("the descriptor of kernel " + metadata.name + " is damaged");

@@ -26,11 +26,12 @@ struct LoadedVariable {
     uint64_t address = 0, size = 0;
 };
 
-/// Owns the memory, the decoded code and the kernels of one loaded code object. Immutable once loaded.
+/// Owns the memory, the decoded code and the kernels of one loaded code object. Immutable once
+/// loaded.
 class LoadedCodeObject {
   public:
-    /// Loads the code object that starts at `data` (an ELF image, or an offload bundle, compressed or
-    /// not, that holds one for the device); bytes behind its end are ignored. Throws LoadError.
+    /// Loads the code object that starts at `data` (an ELF image, or an offload bundle, compressed
+    /// or not, that holds one for the device); bytes behind its end are ignored. Throws LoadError.
     static std::shared_ptr<LoadedCodeObject> load(std::span<const uint8_t> data, Target device);
     ~LoadedCodeObject();
     LoadedCodeObject(const LoadedCodeObject&) = delete;
@@ -51,11 +52,11 @@ class LoadedCodeObject {
     uint8_t* loaded(uint64_t elf_address, uint64_t size) const;
 
     Target target_ = Target::kGfx942;
-    std::vector<uint8_t> image_;      // the ELF image: what the debugger's list names
-    uint64_t base_ = 0, size_ = 0;    // of the mapping
-    uint64_t bias_ = 0;               // loaded address minus ELF address
-    uint64_t first_ = 0;              // lowest ELF address, rounded down to a page
-    std::vector<uint64_t> ranges_;    // registered with the address space
+    std::vector<uint8_t> image_;    // the ELF image: what the debugger's list names
+    uint64_t base_ = 0, size_ = 0;  // of the mapping
+    uint64_t bias_ = 0;             // loaded address minus ELF address
+    uint64_t first_ = 0;            // lowest ELF address, rounded down to a page
+    std::vector<uint64_t> ranges_;  // registered with the address space
     std::vector<std::unique_ptr<CodeSegment>> code_;
     std::map<std::string, LoadedVariable, std::less<>> objects_;
     std::vector<std::unique_ptr<LoadedKernel>> kernels_;

@@ -15,8 +15,9 @@ constexpr std::string_view kMagic = "CCOB";
 constexpr uint16_t kMethodZstd = 1;
 constexpr uint64_t kMaxSize = 1ull << 32;
 
-/// Header fields by version, LLVM's OffloadBundler.cpp: magic, version (u16), method (u16), then from version 2 the
-/// file's size, then the uncompressed size (both u32, u64 from version 3), then a hash (u64).
+/// Header fields by version, LLVM's OffloadBundler.cpp: magic, version (u16), method (u16), then
+/// from version 2 the file's size, then the uncompressed size (both u32, u64 from version 3), then
+/// a hash (u64).
 struct Header {
     uint16_t method = 0;
     uint64_t file_size = 0;  // 0: unknown (version 1)
@@ -71,7 +72,8 @@ struct Zstd {
             Zstd zstd;
             if (void* library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL)) {
                 const auto find = [&](auto& function, const char* name) {
-                    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+                    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+                        dlsym(library, name));
                 };
                 find(zstd.decompress, "ZSTD_decompress");
                 find(zstd.find_frame_size, "ZSTD_findFrameCompressedSize");
@@ -89,7 +91,8 @@ struct Zstd {
 }  // namespace
 
 bool is_compressed_bundle(std::span<const uint8_t> data) {
-    return data.size() >= kMagic.size() && std::memcmp(data.data(), kMagic.data(), kMagic.size()) == 0;
+    return data.size() >= kMagic.size() &&
+           std::memcmp(data.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
 std::vector<uint8_t> decompress_bundle(std::span<const uint8_t> data) {
@@ -98,12 +101,14 @@ std::vector<uint8_t> decompress_bundle(std::span<const uint8_t> data) {
         throw_invalid("the compressed offload bundle is not zstd");
     }
     const Zstd& zstd = Zstd::get();
-    const auto body = data.first(header.file_size == 0 ? data.size() : header.file_size).subspan(header.size);
+    const auto body =
+        data.first(header.file_size == 0 ? data.size() : header.file_size).subspan(header.size);
     const size_t frame_size = zstd.find_frame_size(body.data(), body.size());
     if (zstd.is_error(frame_size) || frame_size > body.size()) {
         throw_invalid("the compressed offload bundle is damaged");
     }
-    // A zstd frame expands at most some thousandfold: a size beyond that is a lie not worth the memory.
+    // A zstd frame expands at most some thousandfold: a size beyond that is a lie not worth the
+    // memory.
     if (header.uncompressed_size / 65536 > frame_size) {
         throw_invalid("the compressed offload bundle lies about its size");
     }

@@ -10,8 +10,11 @@
 #include <memory>
 #include <mutex>
 
-// ROCm's runtime calls the function behind r_brk after each change of r_state: a debugger puts its breakpoint there.
-extern "C" __attribute__((visibility("default"), noinline)) void _loader_debug_state() { asm volatile(""); }
+// ROCm's runtime calls the function behind r_brk after each change of r_state: a debugger puts its
+// breakpoint there.
+extern "C" __attribute__((visibility("default"), noinline)) void _loader_debug_state() {
+    asm volatile("");
+}
 
 extern "C" {
 __attribute__((visibility("default"))) r_debug _amdgpu_r_debug = {
@@ -56,8 +59,8 @@ class Change {
 
 void publish_code_object(const void* owner, uint64_t bias, const uint8_t* image, size_t size) {
     auto entry = std::make_unique<Entry>();
-    std::snprintf(entry->name, sizeof entry->name, "memory://%d#offset=0x%" PRIxPTR "&size=%zu", getpid(),
-                  reinterpret_cast<uintptr_t>(image), size);
+    std::snprintf(entry->name, sizeof entry->name, "memory://%d#offset=0x%" PRIxPTR "&size=%zu",
+                  getpid(), reinterpret_cast<uintptr_t>(image), size);
     entry->map.l_addr = bias;
     entry->map.l_name = entry->name;
     entry->map.l_ld = nullptr;

@@ -1,4 +1,5 @@
-// The list of loaded code objects for debuggers and for tools that attach late: ROCm's `_amdgpu_r_debug`.
+// The list of loaded code objects for debuggers and for tools that attach late: ROCm's
+// `_amdgpu_r_debug`.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,8 @@
 
 namespace asmevo::emulator {
 
-/// Adds an entry: `bias` is the loaded address minus the ELF address; `image` stays in place until withdrawn.
+/// Adds an entry: `bias` is the loaded address minus the ELF address; `image` stays in place until
+/// withdrawn.
 void publish_code_object(const void* owner, uint64_t bias, const uint8_t* image, size_t size);
 void withdraw_code_object(const void* owner);
 

@@ -8,10 +8,10 @@
 namespace asmevo::emulator {
 namespace {
 
-constexpr uint16_t kMachineAmdgpu = 224;     // EM_AMDGPU
-constexpr uint8_t kOsAbiHsa = 64;            // ELFOSABI_AMDGPU_HSA
-constexpr uint8_t kAbiV4 = 2, kAbiV6 = 4;    // ELFABIVERSION_AMDGPU_HSA_V4 to _V6
-constexpr uint32_t kNoteMetadata = 32;       // NT_AMDGPU_METADATA
+constexpr uint16_t kMachineAmdgpu = 224;   // EM_AMDGPU
+constexpr uint8_t kOsAbiHsa = 64;          // ELFOSABI_AMDGPU_HSA
+constexpr uint8_t kAbiV4 = 2, kAbiV6 = 4;  // ELFABIVERSION_AMDGPU_HSA_V4 to _V6
+constexpr uint32_t kNoteMetadata = 32;     // NT_AMDGPU_METADATA
 constexpr uint64_t kMaxImageSize = 1ull << 32;
 
 template <typename Record>
@@ -48,14 +48,16 @@ std::string_view read_name(std::span<const uint8_t> strings, uint32_t offset) {
 
 void check_header(const Elf64_Ehdr& header) {
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-        header.e_machine != kMachineAmdgpu || header.e_type != ET_DYN || header.e_ident[EI_OSABI] != kOsAbiHsa) {
+        header.e_machine != kMachineAmdgpu || header.e_type != ET_DYN ||
+        header.e_ident[EI_OSABI] != kOsAbiHsa) {
         throw_invalid("the image is not a loadable AMDGPU HSA code object");
     }
     const unsigned abi = header.e_ident[EI_ABIVERSION];
     if (abi < kAbiV4 || abi > kAbiV6) {
         throw_invalid("code object version " + std::to_string(abi + 2) + " is not one of 4, 5, 6");
     }
-    if (header.e_phentsize != sizeof(Elf64_Phdr) || (header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr))) {
+    if (header.e_phentsize != sizeof(Elf64_Phdr) ||
+        (header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr))) {
         throw_invalid("the image's header entries have a wrong size");
     }
 }
@@ -83,7 +85,8 @@ std::span<const uint8_t> ElfImage::bytes(uint64_t offset, uint64_t size) const {
     return data_.subspan(offset, size);
 }
 
-ElfImage::ElfImage(std::span<const uint8_t> data) : data_(data), header_(read_record<Elf64_Ehdr>(data, 0)) {
+ElfImage::ElfImage(std::span<const uint8_t> data)
+    : data_(data), header_(read_record<Elf64_Ehdr>(data, 0)) {
     check_header(header_);
     segments_ = read_table<Elf64_Phdr>(data_, header_.e_phoff, header_.e_phnum);
     const auto sections = read_table<Elf64_Shdr>(data_, header_.e_shoff, header_.e_shnum);
@@ -96,8 +99,8 @@ ElfImage::ElfImage(std::span<const uint8_t> data) : data_(data), header_(read_re
         if (section.sh_type == SHT_DYNSYM) {
             read_symbols(section, sections);
         } else if (section.sh_type == SHT_RELA && (section.sh_flags & SHF_ALLOC)) {
-            const auto table =
-                read_table<Elf64_Rela>(data_, section.sh_offset, section.sh_size / sizeof(Elf64_Rela));
+            const auto table = read_table<Elf64_Rela>(data_, section.sh_offset,
+                                                      section.sh_size / sizeof(Elf64_Rela));
             relocations_.insert(relocations_.end(), table.begin(), table.end());
         }
     }
@@ -109,9 +112,11 @@ void ElfImage::read_symbols(const Elf64_Shdr& section, std::span<const Elf64_Shd
     }
     const Elf64_Shdr& string_section = sections[section.sh_link];
     const auto strings = bytes(string_section.sh_offset, string_section.sh_size);
-    for (const auto& symbol : read_table<Elf64_Sym>(data_, section.sh_offset, section.sh_size / sizeof(Elf64_Sym))) {
+    for (const auto& symbol :
+         read_table<Elf64_Sym>(data_, section.sh_offset, section.sh_size / sizeof(Elf64_Sym))) {
         symbols_.push_back({read_name(strings, symbol.st_name), symbol.st_value, symbol.st_size,
-                            static_cast<uint8_t>(ELF64_ST_TYPE(symbol.st_info)), symbol.st_shndx != SHN_UNDEF});
+                            static_cast<uint8_t>(ELF64_ST_TYPE(symbol.st_info)),
+                            symbol.st_shndx != SHN_UNDEF});
     }
 }
 
@@ -124,7 +129,8 @@ void ElfImage::find_metadata(const Elf64_Phdr& segment) {
         if (description_at > notes.size() || notes.size() - description_at < note.n_descsz) {
             throw_invalid("a note of the image is cut");
         }
-        const bool is_amdgpu = note.n_namesz == 7 && std::memcmp(notes.data() + sizeof note, "AMDGPU", 7) == 0;
+        const bool is_amdgpu =
+            note.n_namesz == 7 && std::memcmp(notes.data() + sizeof note, "AMDGPU", 7) == 0;
         if (is_amdgpu && note.n_type == kNoteMetadata) {
             metadata_ = notes.subspan(description_at, note.n_descsz);
             return;

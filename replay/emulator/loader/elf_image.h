@@ -1,4 +1,5 @@
-// A bounded view of an AMDGPU ELF image. The image is hostile: nothing is read before it was checked.
+// A bounded view of an AMDGPU ELF image. The image is hostile: nothing is read before it was
+// checked.
 #pragma once
 
 #include <elf.h>
@@ -13,15 +14,16 @@ namespace asmevo::emulator {
 struct ElfSymbol {
     std::string_view name;
     uint64_t value = 0, size = 0;
-    uint8_t type = 0;         // STT_*
+    uint8_t type = 0;  // STT_*
     bool is_defined = false;
 };
 
-/// Headers, symbols, relocations and notes of a code object. Views into `data` given to the constructor.
+/// Headers, symbols, relocations and notes of a code object. Views into `data` given to the
+/// constructor.
 class ElfImage {
   public:
-    /// Bytes of the image that starts at `data`, from its section header table (the HIP API passes no size).
-    /// Throws LoadError when the headers lie outside `data`.
+    /// Bytes of the image that starts at `data`, from its section header table (the HIP API passes
+    /// no size). Throws LoadError when the headers lie outside `data`.
     static uint64_t measure(std::span<const uint8_t> data);
     static bool is_elf(std::span<const uint8_t> data);
 

@@ -10,7 +10,8 @@ namespace asmevo::emulator {
 struct LoadError : std::runtime_error {
     enum class Kind { kInvalidImage, kNoBinaryForGpu };
 
-    LoadError(Kind error_kind, const std::string& what) : std::runtime_error(what), kind(error_kind) {}
+    LoadError(Kind error_kind, const std::string& what)
+        : std::runtime_error(what), kind(error_kind) {}
     Kind kind;
 };
 

@@ -8,7 +8,8 @@
 namespace asmevo::emulator {
 namespace {
 
-constexpr uint32_t kMaxKernargSize = 1 << 16;  // far above what HIP accepts (4 KiB and the hidden arguments)
+constexpr uint32_t kMaxKernargSize =
+    1 << 16;  // far above what HIP accepts (4 KiB and the hidden arguments)
 
 struct KindName {
     std::string_view name;
@@ -130,8 +131,10 @@ void check(const KernelMetadata& kernel) {
         throw_invalid("kernel " + kernel.name + " declares a kernarg segment that is too large");
     }
     for (const KernelArgument& argument : kernel.arguments) {
-        if (argument.offset > kernel.kernarg_size || argument.size > kernel.kernarg_size - argument.offset) {
-            throw_invalid("an argument of kernel " + kernel.name + " lies outside its kernarg segment");
+        if (argument.offset > kernel.kernarg_size ||
+            argument.size > kernel.kernarg_size - argument.offset) {
+            throw_invalid("an argument of kernel " + kernel.name +
+                          " lies outside its kernarg segment");
         }
     }
 }

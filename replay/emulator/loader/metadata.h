@@ -11,18 +11,39 @@ namespace asmevo::emulator {
 
 /// `.value_kind` of an argument: what the runtime puts at its place in the kernarg segment.
 enum class ValueKind : uint8_t {
-    kByValue, kGlobalBuffer, kDynamicSharedPointer, kOther,  // from the caller
+    kByValue,
+    kGlobalBuffer,
+    kDynamicSharedPointer,
+    kOther,  // from the caller
     kHiddenNone,
-    kHiddenGlobalOffsetX, kHiddenGlobalOffsetY, kHiddenGlobalOffsetZ,
-    kHiddenBlockCountX, kHiddenBlockCountY, kHiddenBlockCountZ,
-    kHiddenGroupSizeX, kHiddenGroupSizeY, kHiddenGroupSizeZ,
-    kHiddenRemainderX, kHiddenRemainderY, kHiddenRemainderZ,
-    kHiddenGridDims, kHiddenPrintfBuffer, kHiddenHostcallBuffer, kHiddenHeap, kHiddenDynamicLdsSize,
-    kHiddenPrivateBase, kHiddenSharedBase, kHiddenQueuePtr, kHiddenMultigridSync, kHiddenDefaultQueue,
+    kHiddenGlobalOffsetX,
+    kHiddenGlobalOffsetY,
+    kHiddenGlobalOffsetZ,
+    kHiddenBlockCountX,
+    kHiddenBlockCountY,
+    kHiddenBlockCountZ,
+    kHiddenGroupSizeX,
+    kHiddenGroupSizeY,
+    kHiddenGroupSizeZ,
+    kHiddenRemainderX,
+    kHiddenRemainderY,
+    kHiddenRemainderZ,
+    kHiddenGridDims,
+    kHiddenPrintfBuffer,
+    kHiddenHostcallBuffer,
+    kHiddenHeap,
+    kHiddenDynamicLdsSize,
+    kHiddenPrivateBase,
+    kHiddenSharedBase,
+    kHiddenQueuePtr,
+    kHiddenMultigridSync,
+    kHiddenDefaultQueue,
     kHiddenCompletionAction,
 };
 
-constexpr bool is_hidden(ValueKind kind) { return kind >= ValueKind::kHiddenNone; }
+constexpr bool is_hidden(ValueKind kind) {
+    return kind >= ValueKind::kHiddenNone;
+}
 
 struct KernelArgument {
     uint32_t offset = 0, size = 0;  // bytes, in the kernarg segment

@@ -96,7 +96,9 @@ bool MsgpackReader::read_bool() {
     return tag == 0xc3;
 }
 
-void MsgpackReader::skip() { skip_nested(0); }
+void MsgpackReader::skip() {
+    skip_nested(0);
+}
 
 void MsgpackReader::skip_nested(unsigned depth) {
     if (depth > kMaxDepth) {

@@ -1,5 +1,5 @@
-// A reader of MessagePack for the code object's metadata note. The input is hostile: every read is bounded, and
-// nesting and element counts are limited by the input's size.
+// A reader of MessagePack for the code object's metadata note. The input is hostile: every read is
+// bounded, and nesting and element counts are limited by the input's size.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ uint64_t take(std::span<const uint8_t>& data) {
     return value;
 }
 
-/// Whether an entry id ("hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-") can run on the device, whose features are
-/// sramecc+ and xnack-.
+/// Whether an entry id ("hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-") can run on the device,
+/// whose features are sramecc+ and xnack-.
 bool is_compatible(std::string_view id, Target device) {
     if (!id.starts_with("hip-") && !id.starts_with("hipv4-")) {
         return false;
@@ -47,7 +47,8 @@ bool is_compatible(std::string_view id, Target device) {
 }  // namespace
 
 bool is_offload_bundle(std::span<const uint8_t> data) {
-    return data.size() >= kMagic.size() && std::memcmp(data.data(), kMagic.data(), kMagic.size()) == 0;
+    return data.size() >= kMagic.size() &&
+           std::memcmp(data.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
 std::span<const uint8_t> find_bundled(std::span<const uint8_t> data, Target device) {
@@ -70,7 +71,8 @@ std::span<const uint8_t> find_bundled(std::span<const uint8_t> data, Target devi
             return data.subspan(offset, size);
         }
     }
-    throw LoadError(LoadError::Kind::kNoBinaryForGpu, "the offload bundle has no code object for the device");
+    throw LoadError(LoadError::Kind::kNoBinaryForGpu,
+                    "the offload bundle has no code object for the device");
 }
 
 }  // namespace asmevo::emulator

@@ -28,7 +28,8 @@ State& state() {
     return instance;
 }
 
-/// As on a GPU without unified memory: the device reaches only what was allocated or registered for it.
+/// As on a GPU without unified memory: the device reaches only what was allocated or registered for
+/// it.
 bool is_discrete() {
     static const bool discrete = [] {
         const char* value = std::getenv("ASMEVO_EMULATOR_DISCRETE");
@@ -38,18 +39,26 @@ bool is_discrete() {
 }
 
 bool holds(const MemoryRange& range, uint64_t address, uint64_t size) {
-    return address >= range.base && address - range.base < range.size && range.size - (address - range.base) >= size;
+    return address >= range.base && address - range.base < range.size &&
+           range.size - (address - range.base) >= size;
 }
 
 const char* kind_name(MemoryKind kind) {
     switch (kind) {
-        case MemoryKind::kDevice: return "device";
-        case MemoryKind::kPinnedHost: return "pinned host";
-        case MemoryKind::kManaged: return "managed";
-        case MemoryKind::kModule: return "code object";
-        case MemoryKind::kKernarg: return "kernarg";
-        case MemoryKind::kVirtual: return "virtual";
-        case MemoryKind::kPageableHost: return "pageable host";
+        case MemoryKind::kDevice:
+            return "device";
+        case MemoryKind::kPinnedHost:
+            return "pinned host";
+        case MemoryKind::kManaged:
+            return "managed";
+        case MemoryKind::kModule:
+            return "code object";
+        case MemoryKind::kKernarg:
+            return "kernarg";
+        case MemoryKind::kVirtual:
+            return "virtual";
+        case MemoryKind::kPageableHost:
+            return "pageable host";
     }
     return "unknown";
 }
@@ -67,7 +76,8 @@ std::string describe_nearest(uint64_t address) {
     }
     if (after != s.ranges.begin()) {
         const MemoryRange& before = std::prev(after)->second;
-        const uint64_t beyond = address < before.base + before.size ? 0 : address - (before.base + before.size);
+        const uint64_t beyond =
+            address < before.base + before.size ? 0 : address - (before.base + before.size);
         if (!nearest || beyond <= distance) {
             nearest = &before;
         }
@@ -78,10 +88,16 @@ std::string describe_nearest(uint64_t address) {
     char text[200];
     const uint64_t end = nearest->base + nearest->size;
     const bool is_behind = address >= end, is_inside = address >= nearest->base && !is_behind;
-    std::snprintf(text, sizeof text, "the nearest allocation is 0x%" PRIx64 " + %" PRIu64 " bytes (%s memory), %" PRIu64
-                  " bytes %s", nearest->base, nearest->size, kind_name(nearest->kind),
-                  is_inside ? end - address : is_behind ? address - end : nearest->base - address,
-                  is_inside ? "before its end" : is_behind ? "behind its end" : "before its start");
+    std::snprintf(text, sizeof text,
+                  "the nearest allocation is 0x%" PRIx64 " + %" PRIu64
+                  " bytes (%s memory), %" PRIu64 " bytes %s",
+                  nearest->base, nearest->size, kind_name(nearest->kind),
+                  is_inside   ? end - address
+                  : is_behind ? address - end
+                              : nearest->base - address,
+                  is_inside   ? "before its end"
+                  : is_behind ? "behind its end"
+                              : "before its start");
     return text;
 }
 
@@ -124,18 +140,22 @@ bool AddressSpace::find(uint64_t address, uint64_t size, MemoryRange& out) const
     return true;
 }
 
-uint64_t AddressSpace::generation() const { return state().generation.load(std::memory_order_acquire); }
+uint64_t AddressSpace::generation() const {
+    return state().generation.load(std::memory_order_acquire);
+}
 
 uint8_t* MemoryView::access_slow(uint64_t address, uint32_t size, bool write, int lane) {
     MemoryRange range;
     const char* direction = write ? "write" : "read";
     char text[128];
     if (!AddressSpace::get().find(address, size, range)) {
-        std::snprintf(text, sizeof text, "illegal %s of %u bytes at 0x%016" PRIx64 ": ", direction, size, address);
+        std::snprintf(text, sizeof text, "illegal %s of %u bytes at 0x%016" PRIx64 ": ", direction,
+                      size, address);
         throw Fault(text + describe_nearest(address), lane);
     }
     if (write && !range.writable) {
-        std::snprintf(text, sizeof text, "illegal write of %u bytes at 0x%016" PRIx64 ": read-only %s memory", size,
+        std::snprintf(text, sizeof text,
+                      "illegal write of %u bytes at 0x%016" PRIx64 ": read-only %s memory", size,
                       address, kind_name(range.kind));
         throw Fault(text, lane);
     }

@@ -20,7 +20,8 @@ struct Span {
 
 constexpr uint64_t kTebi = 1ull << 40;
 
-// mmap hands out addresses downwards from 0x7f…, programs and heaps stand at 0x55…: 0x20… is free on x86-64 Linux.
+// mmap hands out addresses downwards from 0x7f…, programs and heaps stand at 0x55…: 0x20… is free
+// on x86-64 Linux.
 struct State {
     std::mutex mutex;
     Span spans[3] = {
@@ -50,7 +51,8 @@ bool map_exactly(uint64_t address, uint64_t size_bytes, int protection) {
     return true;
 }
 
-/// The first place at or behind `from` where `size` bytes and a guard page do not touch a mapping of ours; 0 if none.
+/// The first place at or behind `from` where `size` bytes and a guard page do not touch a mapping
+/// of ours; 0 if none.
 uint64_t find_gap(const State& s, const Span& span, uint64_t from, uint64_t size, uint64_t unit) {
     uint64_t base = round_up(from, unit);
     while (base < span.end && span.end - base >= size + kPageSize) {
@@ -84,7 +86,8 @@ uint64_t Arena::place(Area area, uint64_t size_bytes, uint64_t alignment, int pr
     const uint64_t unit = std::max(alignment, kPageSize);
     std::lock_guard lock(s.mutex);
     uint64_t from = span.cursor;
-    // A foreign mapping inside the area is stepped over; more than a few mean that there is no memory.
+    // A foreign mapping inside the area is stepped over; more than a few mean that there is no
+    // memory.
     for (int attempt = 0; attempt < 16; ++attempt) {
         uint64_t base = find_gap(s, span, from, size, unit);
         base = base ? base : find_gap(s, span, span.begin, size, unit);
@@ -111,7 +114,8 @@ uint64_t Arena::reserve(Area area, uint64_t size_bytes, uint64_t alignment) {
 
 bool Arena::reserve_at(uint64_t address, uint64_t size_bytes) {
     const uint64_t size = round_up(size_bytes, kPageSize);
-    if (size_bytes == 0 || size < size_bytes || address == 0 || address % kPageSize != 0 || address + size < address) {
+    if (size_bytes == 0 || size < size_bytes || address == 0 || address % kPageSize != 0 ||
+        address + size < address) {
         return false;
     }
     State& s = state();

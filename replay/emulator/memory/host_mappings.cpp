@@ -23,7 +23,7 @@ constexpr uint64_t kMaxWindow = 2 * kWindow;  // an access may touch two
 std::mutex g_mutex;
 
 struct State {
-    std::vector<HostMapping> mappings;               // by address; rights as of the last reading
+    std::vector<HostMapping> mappings;                // by address; rights as of the last reading
     std::unordered_map<uint64_t, uint64_t> verified;  // start to end of windows known to be mapped
 };
 
@@ -56,7 +56,8 @@ void add_foreign(std::vector<HostMapping>& out, HostMapping mapping) {
             next = std::min(own_end, mapping.end);
         }
         if (stop > mapping.begin) {
-            if (!out.empty() && out.back().end == mapping.begin && out.back().writable == mapping.writable) {
+            if (!out.empty() && out.back().end == mapping.begin &&
+                out.back().writable == mapping.writable) {
                 out.back().end = stop;
             } else {
                 out.push_back({mapping.begin, stop, mapping.writable});
@@ -78,7 +79,8 @@ void reread(State& s) {
         at = end + 1;
         uint64_t from, to;
         char rights[5];
-        if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, rights) != 3 || rights[0] != 'r' ||
+        if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, rights) != 3 ||
+            rights[0] != 'r' ||
             line.find("[v") != std::string::npos) {  // [vvar], [vdso], [vsyscall]
             continue;
         }
@@ -86,9 +88,11 @@ void reread(State& s) {
     }
 }
 
-bool find_in(const std::vector<HostMapping>& list, uint64_t address, uint64_t size, HostMapping& out) {
-    auto after = std::upper_bound(list.begin(), list.end(), address,
-                                  [](uint64_t value, const HostMapping& m) { return value < m.begin; });
+bool find_in(const std::vector<HostMapping>& list, uint64_t address, uint64_t size,
+             HostMapping& out) {
+    auto after =
+        std::upper_bound(list.begin(), list.end(), address,
+                         [](uint64_t value, const HostMapping& m) { return value < m.begin; });
     if (after == list.begin()) {
         return false;
     }
