@@ -1,5 +1,4 @@
 // FLAT, GLOBAL and SCRATCH loads, stores and LDS-DMA (CDNA3 ISA chapter 10). Atomics stand in flat_atomics.cpp.
-#include <algorithm>
 
 #include "exec/join_rows.h"
 #include "exec/memory_ops/flat_address.h"
@@ -20,12 +19,8 @@ namespace {
 
 /// True when every lane's access lies in one range the wave has already looked up.
 bool all_in_one_range(const Wave& wave, const LaneAddresses& addresses, uint32_t size, bool write) {
-    uint64_t low = addresses.lane[0], high = addresses.lane[0];
-    for (int lane = 1; lane < kLanes; ++lane) {
-        low = std::min(low, addresses.lane[lane]);
-        high = std::max(high, addresses.lane[lane]);
-    }
-    return high - low < (1ull << 40) && wave.memory.is_cached(low, high - low + size, write);
+    return addresses.is_bounded &&
+           wave.memory.is_cached(addresses.lowest, addresses.highest - addresses.lowest + size, write);
 }
 
 template <Segment S, bool Write, uint32_t Size, typename Body>

@@ -13,7 +13,22 @@ enum class Segment : uint8_t { kFlat, kGlobal, kScratch };
 
 struct LaneAddresses {
     uint64_t lane[kLanes];
+    uint64_t lowest = 0, highest = 0;  // over all lanes, where bounded
+    bool is_bounded = false;
 };
+
+/// Adds 32-bit offsets to a uniform base.
+inline void add_offsets(uint64_t base, const uint32_t* offsets, LaneAddresses& out) {
+    uint32_t lowest = ~0u, highest = 0;
+    for (int lane = 0; lane < kLanes; ++lane) {
+        out.lane[lane] = base + offsets[lane];
+        lowest = offsets[lane] < lowest ? offsets[lane] : lowest;
+        highest = offsets[lane] > highest ? offsets[lane] : highest;
+    }
+    out.lowest = base + lowest;
+    out.highest = base + highest;
+    out.is_bounded = true;
+}
 
 /// Address of each lane before the segment is resolved: for scratch, the byte offset in the lane's private memory.
 template <Segment S>
@@ -21,19 +36,21 @@ inline void compute_addresses(const Wave& wave, const Inst& inst, LaneAddresses&
     const Operand &vaddr = inst.src[0], &saddr = inst.src[2];
     const uint64_t offset = static_cast<uint64_t>(static_cast<int64_t>(inst.offset));
     if constexpr (S == Segment::kScratch) {
+        constexpr uint32_t zeros[kLanes] = {};
         const uint64_t base = offset + (saddr ? read_scalar32(wave, saddr) : 0);
-        const uint32_t* low = vaddr ? wave.lanes(vaddr.index) : nullptr;
-        for (int lane = 0; lane < kLanes; ++lane) {
-            out.lane[lane] = base + (low != nullptr ? low[lane] : 0);
-        }
+        add_offsets(base, vaddr ? wave.lanes(vaddr.index) : zeros, out);
     } else if (saddr) {
-        const uint64_t base = offset + read_scalar64(wave, saddr);
-        const uint32_t* low = wave.lanes(vaddr.index);
-        for (int lane = 0; lane < kLanes; ++lane) {
-            out.lane[lane] = base + low[lane];
-        }
+        add_offsets(offset + read_scalar64(wave, saddr), wave.lanes(vaddr.index), out);
     } else {
-        const uint32_t *low = wave.lanes(vaddr.index), *high = wave.lanes(vaddr.index + 1);
+        const uint32_t *low = wave.lanes(vaddr.index), *high = wave.lanes(static_cast<uint16_t>(vaddr.index + 1));
+        uint32_t difference = 0;
+        for (int lane = 0; lane < kLanes; ++lane) {
+            difference |= high[lane] ^ high[0];
+        }
+        if (difference == 0) {
+            add_offsets(offset + (static_cast<uint64_t>(high[0]) << 32), low, out);
+            return;
+        }
         for (int lane = 0; lane < kLanes; ++lane) {
             out.lane[lane] = offset + (static_cast<uint64_t>(high[lane]) << 32 | low[lane]);
         }
