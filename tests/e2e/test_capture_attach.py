@@ -211,10 +211,12 @@ def test_interrupted_capture_lets_go_of_the_target(program: Program, tmp_path: P
 
 
 def test_process_without_hip_is_refused_untouched(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        code, _, errors = capture(process.pid, "-o", str(tmp_path))
-        is_running = process.poll() is None
-        process.kill()
+    process = subprocess.Popen(["sleep", "60"])
+
+    code, _, errors = capture(process.pid, "-o", str(tmp_path))
+    is_running = process.poll() is None
+    process.kill()
+    process.wait()
 
     assert is_running
     assert code == 1
