@@ -1,6 +1,7 @@
 // The launch functions of the API: each is a view on one Launch.
 #include "hip/api.h"
 #include "hip/launch.h"
+#include "hip/log.h"
 
 struct ihipEvent_t;
 
@@ -17,6 +18,8 @@ Error launch_work_items(Launch launch, const Dim& work_items, ihipEvent_t* start
     const Dim& block = launch.block;
     if (block.x == 0 || block.y == 0 || block.z == 0 || work_items.x % block.x != 0 ||
         work_items.y % block.y != 0 || work_items.z % block.z != 0) {
+        log_error("launch refused: %u,%u,%u work-items are not whole workgroups of %u,%u,%u",
+                  work_items.x, work_items.y, work_items.z, block.x, block.y, block.z);
         return kInvalidConfiguration;
     }
     launch.grid = {work_items.x / block.x, work_items.y / block.y, work_items.z / block.z};

@@ -9,14 +9,17 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from asmevo import native
+from asmevo.codeobject import toolchain
 
 SUCCESS, INVALID_VALUE, INVALID_IMAGE, NO_BINARY, FILE_NOT_FOUND = 0, 1, 200, 209, 301
-INVALID_HANDLE, NOT_FOUND = 400, 500
+INVALID_HANDLE, NOT_FOUND, INVALID_DEVICE_FUNCTION = 400, 500, 98
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 DEVICE_TO_HOST = 2
 
 
@@ -201,6 +204,85 @@ def test_bundle_without_the_device_is_no_binary(
 @pytest.mark.parametrize("image", [b"", b"\x7fELF", b"CCOB" + bytes(64), b"text" * 99])
 def test_what_is_no_code_object_is_an_invalid_image(hip_library: ctypes.CDLL, image: bytes) -> None:
     assert load(hip_library, image)[0] == INVALID_IMAGE
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_code_object_versions_are_loaded(hip_library: ctypes.CDLL, version: int) -> None:
+    text = (FIXTURES / "kernarg_dump.s").read_text()
+    text = text.replace(".text", f".amdhsa_code_object_version {version}\n.text", 1)
+    image = toolchain.link(toolchain.assemble(text, "gfx942"))
+    assert image[8] == version - 2  # EI_ABIVERSION
+
+    status, module = load(hip_library, image)
+
+    assert status == SUCCESS
+    hip_library.hipModuleUnload(module)
+
+
+def test_other_code_object_version_is_an_invalid_image(
+    hip_library: ctypes.CDLL, kernarg_dump: bytes
+) -> None:
+    for abi_version in (0, 1, 5):
+        image = bytearray(kernarg_dump)
+        image[8] = abi_version
+        assert load(hip_library, bytes(image))[0] == INVALID_IMAGE
+
+
+class FatBinaryWrapper(ctypes.Structure):
+    _fields_ = (
+        ("magic", ctypes.c_uint32),
+        ("version", ctypes.c_uint32),
+        ("binary", ctypes.c_char_p),
+        ("unused", ctypes.c_void_p),
+    )
+
+
+def test_registered_code_object_is_loaded_on_first_use(
+    hip_library: ctypes.CDLL, kernarg_dump: bytes
+) -> None:
+    """The way of AITER: a bare code object, registered as a fat binary."""
+    hip = hip_library
+    register, unregister = hip["__hipRegisterFatBinary"], hip["__hipUnregisterFatBinary"]
+    register.restype = ctypes.c_void_p
+    wrapper = FatBinaryWrapper(magic=0x48495046, version=1, binary=kernarg_dump)
+    before, function, stub = find_published(hip), ctypes.c_void_p(), ctypes.c_uint64()
+    size = ctypes.c_size_t()
+    binary = ctypes.c_void_p(register(ctypes.byref(wrapper)))
+    name = b"kernarg_dump"
+
+    hip["__hipRegisterFunction"](
+        binary, ctypes.byref(stub), name, name, -1, None, None, None, None, None
+    )
+    hip["__hipRegisterVar"](
+        binary, ctypes.byref(size), b"counter", b"counter", 0, ctypes.c_size_t(16), 0, 0
+    )
+
+    assert find_published(hip) == before
+    assert hip.hipGetFuncBySymbol(ctypes.byref(function), ctypes.byref(stub)) == SUCCESS
+    assert len(find_published(hip)) == len(before) + 1
+    assert hip.hipGetSymbolSize(ctypes.byref(size), ctypes.byref(size)) == SUCCESS
+    assert size.value == 16
+    unregister(binary)
+    assert find_published(hip) == before
+    assert hip.hipGetFuncBySymbol(ctypes.byref(function), ctypes.byref(stub)) == (
+        INVALID_DEVICE_FUNCTION
+    )
+
+
+def test_modules_load_and_unload_in_several_threads(
+    hip_library: ctypes.CDLL, kernarg_dump: bytes
+) -> None:
+    def work() -> bool:
+        statuses = set()
+        for _ in range(50):
+            status, module = load(hip_library, kernarg_dump)
+            statuses |= {status, hip_library.hipModuleUnload(module)}
+        return statuses == {SUCCESS}
+
+    before = find_published(hip_library)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda _: work(), range(4)))
+    assert find_published(hip_library) == before
 
 
 def test_null_image_is_refused(hip_library: ctypes.CDLL) -> None:
