@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "exec/fault.h"
+#include "exec/host_float.h"
 #include "exec/workgroup_run.h"
 
 namespace asmevo::emulator {
@@ -107,6 +108,7 @@ class GridRun {
     /// Runs `body` on this thread and adds what it collected to the dispatch's sums.
     template <typename Body>
     void collecting(Body body) {
+        const HostFloatScope host_float;
         Collected mine;
         current_ = 0;
         try {

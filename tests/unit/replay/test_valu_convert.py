@@ -264,3 +264,30 @@ def test_fp4_with_a_scale_converts_both_ways() -> None:
         expected = np.float32(math.copysign(FP4[code_of] * 2, value))
         assert first.view(np.float32)[i] == expected
         assert second.view(np.float32)[i] == expected
+
+
+def test_scaled_small_float_of_the_selected_byte_is_multiplied() -> None:
+    codes = np.arange(256, dtype=np.uint32)
+    words = codes << 8 | (255 - codes) << 16
+    code = """
+    v_mov_b32 v60, 0x3e912345
+    v_mov_b32 v31, -1
+    v_cvt_scalef32_f32_fp8 v30, v10, v60 op_sel:[1,0,0]
+    v_cvt_scalef32_f16_bf8 v31, v10, v60 op_sel:[0,1,1]
+    v_cvt_scalef32_pk_bf16_fp8 v32, v10, v60
+    """
+
+    single, half, pair = run_elementwise(
+        code, [words.astype(np.uint32)], [30, 31, 32], arch="gfx950"
+    )
+
+    quarter = Fraction(1, 4)  # the scale's exponent alone counts
+    for i in range(256):
+        value = small_value(("gfx950", "fp8"), i)
+        expected = float_bits(value if isinstance(value, float) else value * quarter, i >= 128)
+        assert same_float(F32)(int(single[i]), expected)
+        assert same_float(BF16)(int(pair[i]) >> 16, expected >> 16)
+        value = small_value(("gfx950", "bf8"), 255 - i)
+        wide = float_bits(value if isinstance(value, float) else value * quarter, 255 - i >= 128)
+        assert same_float(F16)(int(half[i]) >> 16, change(F32, F16, wide))
+        assert int(half[i]) & 0xFFFF == 0xFFFF

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
+import kernel_runner
 import numpy as np
 import pytest
 from float_reference import (
@@ -27,6 +32,8 @@ from float_reference import (
     same_float,
 )
 from lane_runner import run_elementwise
+
+from asmevo.native import emulator_library
 
 Op = Callable[..., int]
 
@@ -262,3 +269,55 @@ def test_frexp_and_ldexp_of_any_f32_take_apart_and_rebuild_it() -> None:
         below_one = min(F32.round(value - math.floor(value)), 0x3F7FFFFF)
         assert int(fraction[i]) == below_one
         assert int(scaled[i]) == F32.round(value / 8, bool(bits & F32.sign))
+
+
+# Runs in a process whose thread flushes denormals (MXCSR bits 15 and 6).
+FLUSHING_HOST = """
+import ctypes, sys
+import kernel_child, kernel_runner
+library = ctypes.CDLL(None)
+environment = (ctypes.c_uint32 * 8)()
+library.fegetenv(environment)
+environment[7] |= 0x8040
+library.fesetenv(environment)
+code = kernel_runner._build(sys.stdin.read(), "gfx942")
+runtime = kernel_child._Runtime(sys.argv[1])
+request = {"code_object": code, "buffers": [bytes(256)], "grid": (1, 1, 1), "block": (64, 1, 1)}
+print(kernel_child._run(runtime, request)[0].hex())
+"""
+
+
+def test_host_thread_that_flushes_denormals_does_not_change_results() -> None:
+    body = "v_mov_b32 v1, 0x00400000\nv_add_f32 v2, v1, v1\nv_mul_f32 v2, 0.5, v2\n"
+    body += "v_lshlrev_b32 v0, 2, v0\nglobal_store_dword v0, v2, s[4:5]"
+    source = kernel_runner._source("gfx942", body, 1, kernel_runner.KernelOptions())
+    folder = Path(__file__).parent
+
+    done = subprocess.run(
+        [sys.executable, "-c", FLUSHING_HOST, str(emulator_library())],
+        input=source,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": f"{folder}:{folder.parents[2]}"},
+    )
+
+    assert np.frombuffer(bytes.fromhex(done.stdout), np.uint32).tolist() == [0x00400000] * 64
+
+
+def test_unfused_mad_of_gfx90a_flushes_and_rounds_twice() -> None:
+    values = operands(F32, 30)
+    generator = np.random.default_rng(12)
+    columns = [[values[i] for i in generator.integers(0, len(values), 1500)] for _ in range(3)]
+    code = "v_mad_f32 v30, v10, v11, v12\nv_mov_b32 v31, v12\nv_mac_f32 v31, v10, v11"
+
+    mad, mac = run_elementwise(code, [low(one) for one in columns], [30, 31], arch="gfx90a")
+
+    def flush(bits: int) -> int:
+        return bits & 0x80000000 if not bits & 0x7F800000 else bits
+
+    same = same_float(F32)
+    for a, b, c, x, y in zip(*columns, mad, mac, strict=True):
+        product = flush(multiply(F32, flush(a), flush(b)))
+        assert same(int(x), flush(add(F32, product, flush(c))))
+        assert same(int(y), int(x))

@@ -230,3 +230,47 @@ def test_vgpr_indexing_mode_offsets_the_enabled_operands() -> None:
     """
 
     assert (one_wave(code) == DATA).all()
+
+
+CONSTANTS = {
+    "v_mov_b32 v30, -16": 0xFFFFFFF0,
+    "v_mov_b32 v30, 0x12345678": 0x12345678,
+    "v_mov_b32 v30, 0.15915494": 0x3E22F983,
+    "v_add_f16 v30, 0.5, v12": 0x3800,
+    "v_mul_f16 v30, 0x4200, v13": 0x4200,
+    "v_add_u16 v30, -1, v12": 0xFFFF,
+    "v_pk_add_f16 v30, v12, 1.0 op_sel_hi:[1,0]": 0x3C003C00,
+    "v_pk_add_u16 v30, v12, -3 op_sel_hi:[1,0]": 0xFFFDFFFD,
+    "v_pk_mul_f32 v[30:31], v[14:15], 2.0 op_sel_hi:[1,0]": 0x40000000,
+    "v_pk_mul_f32 v[32:33], v[14:15], 2.0 op_sel_hi:[1,0]\nv_mov_b32 v30, v33": 0x40400000,
+    "v_pk_mul_f32 v[32:33], v[14:15], s[50:51] op_sel_hi:[0,1]\nv_mov_b32 v30, v33": 0x40800000,
+    "v_add_f64 v[32:33], v[16:17], 4.0\nv_mov_b32 v30, v33": 0x40140000,
+    "v_add_f64 v[32:33], v[16:17], s[52:53]\nv_mov_b32 v30, v33": 0x40080000,
+    "v_lshl_add_u64 v[30:31], s[50:51], 1, -1": 0x7FFFFFFF,
+    "v_lshlrev_b64 v[32:33], 4, -2\nv_mov_b32 v30, v33": 0xFFFFFFFF,
+    "v_fma_mix_f32 v30, 1.0, v12, v14": 0x3F800000,
+    "v_cmp_eq_u64 vcc, -1, v[18:19]\nv_cndmask_b32 v30, 5, 6, vcc": 6,
+    "s_mov_b64 vcc, 0\nv_cndmask_b32_e64 v30, -|v14|, v12, vcc": 0xBF800000,
+}
+
+
+@pytest.mark.parametrize("code", CONSTANTS)
+def test_constant_or_scalar_source_expands_to_the_operand_type(code: str) -> None:
+    setup = """
+    s_mov_b32 s50, 0x40000000
+    s_mov_b32 s51, 0x40800000
+    s_mov_b32 s52, 0
+    s_mov_b32 s53, 0x40000000
+    v_mov_b32 v12, 0
+    v_mov_b32 v13, 0x3c00
+    v_mov_b32 v14, 1.0
+    v_mov_b32 v15, 0x3fc00000
+    v_mov_b32 v16, 0
+    v_mov_b32 v17, 0x3ff00000
+    v_mov_b32 v18, -1
+    v_mov_b32 v19, -1
+    """
+
+    result = one_wave(setup + code)
+
+    assert [hex(x) for x in set(result.tolist())] == [hex(CONSTANTS[code])]

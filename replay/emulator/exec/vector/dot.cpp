@@ -52,14 +52,22 @@ constexpr auto dot2_bf16 = [](uint32_t a, uint32_t b, float c) -> float {
     return half(a) * half(b) + half(a >> 16) * half(b >> 16) + c;
 };
 
+// The accumulating form starts from the old value (ISA, V_DOT2C_F32_BF16).
+constexpr auto dot2c_bf16 = [](uint32_t a, uint32_t b, float c) -> float {
+    const auto half = [](uint32_t bits) { return bf16_to_f32(static_cast<uint16_t>(bits)); };
+    const float sum = c + half(a) * half(b);
+    return sum + half(a >> 16) * half(b >> 16);
+};
+
 constexpr OpInfo vop3p(const char* name, uint16_t opcode, Type dst, Type packed, Handler run,
                        TargetMask targets = kAllTargets) {
     return vector_row(name, Encoding::kVop3p, opcode, dst, {packed, packed, dst}, run, kPackedModifiers,
                       targets);
 }
 
-constexpr OpInfo vop2(const char* name, uint16_t opcode, Type dst, Type packed, Handler run) {
-    return vector_row(name, Encoding::kVop2, opcode, dst, {packed, packed}, run, kDstIsRead);
+constexpr OpInfo vop2(const char* name, uint16_t opcode, Type dst, Type packed, Handler run,
+                      TargetMask targets = kAllTargets) {
+    return vector_row(name, Encoding::kVop2, opcode, dst, {packed, packed}, run, kDstIsRead, targets);
 }
 
 constexpr OpInfo kVop3p[] = {
@@ -76,6 +84,7 @@ constexpr OpInfo kVop3p[] = {
 };
 
 constexpr OpInfo kVop2[] = {
+    vop2("v_dot2c_f32_bf16", 22, kF32, kPkBf16, lanes<dot2c_bf16, kAccumulates>, kGfx950Bit),
     vop2("v_dot2c_f32_f16", 55, kF32, kPkF16, lanes<dot2_f16, kAccumulates>),
     vop2("v_dot2c_i32_i16", 56, kB32, kPkI16,
          clampable<dot<16, true>, signed_dot_sat<16>, kAccumulates>),

@@ -128,6 +128,29 @@ void decode_scaled_pair(Wave& wave, const Inst& inst) {
     }
 }
 
+// v_cvt_scalef32_f32_* and _f16_*: the small float in the op_sel byte, times the scale in S1. An f16 result goes
+// to the half that op_sel[3] names; the other half stays.
+template <SmallFormat Format, Wide Kind>
+void decode_scaled(Wave& wave, const Inst& inst) {
+    refuse_modifiers(inst);
+    Inst plain = inst;
+    plain.src[0].op_sel = plain.src[1].op_sel = false;
+    Scratch scratch[2];
+    const Source source = fetch<kNoFlush>(wave, plain, 0, scratch[0]);
+    const Source scale = fetch<kNoFlush>(wave, plain, 1, scratch[1]);
+    const unsigned shift = 8u * (inst.op_sel & 3u);
+    alignas(64) uint32_t result[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) {
+        const float value = kDecodeTable<Format>[source.low[lane] >> shift & 0xff];
+        result[lane] = encode_wide<Kind>(LaneEnv{wave.mode}, value * scale_factor(scale.low[lane]));
+    }
+    if constexpr (Kind == Wide::kF32) {
+        store_dword(wave, inst, result);
+    } else {
+        store_half(wave, inst, result, true);
+    }
+}
+
 // FP4 has no NaN and no infinity: everything beyond its range saturates; a NaN source is refused.
 uint32_t encode_fp4(double value, int lane) {
     if (std::isnan(value)) {
@@ -208,6 +231,14 @@ constexpr OpInfo kVop3[] = {
          decode_scaled_pair<kFp8Ocp, Wide::kF32>, kGfx950Bit),
     vop3("v_cvt_scalef32_pk_f32_bf8", 570, kPkF32, {kB32, kB32},
          decode_scaled_pair<kBf8Ocp, Wide::kF32>, kGfx950Bit),
+    vop3("v_cvt_scalef32_f32_fp8", 571, kF32, {kB32, kB32}, decode_scaled<kFp8Ocp, Wide::kF32>,
+         kGfx950Bit),
+    vop3("v_cvt_scalef32_f32_bf8", 572, kF32, {kB32, kB32}, decode_scaled<kBf8Ocp, Wide::kF32>,
+         kGfx950Bit),
+    vop3("v_cvt_scalef32_f16_fp8", 586, kF16, {kB32, kB32}, decode_scaled<kFp8Ocp, Wide::kF16>,
+         kGfx950Bit, kDstIsRead),
+    vop3("v_cvt_scalef32_f16_bf8", 587, kF16, {kB32, kB32}, decode_scaled<kBf8Ocp, Wide::kF16>,
+         kGfx950Bit, kDstIsRead),
     vop3("v_cvt_scalef32_pk_fp4_f32", 573, kB32, {kB32, kB32, kB32}, encode_scaled_fp4<Wide::kF32>,
          kGfx950Bit, kDstIsRead),
     vop3("v_cvt_scalef32_pk_f32_fp4", 575, kPkF32, {kB32, kB32},
