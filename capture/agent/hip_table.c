@@ -83,18 +83,30 @@ static bool is_in_library(uintptr_t address, void* library) {
            of_address.dli_fbase == of_library.dli_fbase;
 }
 
+// GetHipDispatchTable() of ROCm fills the table at its first call and returns it.
+static void* call_getter(uintptr_t getter, void* library) {
+    struct mapping mapping;
+    if (!is_in_library(getter, library) || !mapping_find(getter, &mapping) ||
+        !mapping.is_executable) {
+        return NULL;
+    }
+    return ((void* (*)(void))getter)();
+}
+
 // The table a thunk leads to, or NULL where its way there is not inside the library.
 static void* follow_thunk(const struct hip_thunk* thunk, void* library) {
     struct mapping mapping;
-    if (!is_in_library(thunk->address, library) || !mapping_find(thunk->address, &mapping)) {
+    if (!is_in_library(thunk->address, library) || !mapping_find(thunk->address, &mapping) ||
+        !mapping.is_readable) {
         return NULL;
     }
     switch (thunk->kind) {
         case HIP_THUNK_GETTER:
-            // GetHipDispatchTable() of ROCm fills the table at its first call and returns it.
-            return mapping.is_executable ? ((void* (*)(void))thunk->address)() : NULL;
+            return call_getter(thunk->address, library);
+        case HIP_THUNK_GETTER_POINTER:
+            return call_getter(*(uintptr_t*)thunk->address, library);
         case HIP_THUNK_POINTER:
-            return mapping.is_readable ? *(void**)thunk->address : NULL;
+            return *(void**)thunk->address;
         case HIP_THUNK_TABLE:
             return (void*)thunk->address;
     }

@@ -218,6 +218,11 @@ int hip_thunk_decode(const uint8_t* code, size_t limit, struct hip_thunk* thunk)
             *thunk =
                 (struct hip_thunk){HIP_THUNK_GETTER, next + (uintptr_t)(intptr_t)in.immediate, 0};
             holders = 1 << REG_RAX;
+        } else if (is_one_byte && in.is_rip_relative && in.opcode == 0xff && (in.reg & 7) == 2 &&
+                   holders == 0) {
+            thunk->kind = HIP_THUNK_GETTER_POINTER;
+            thunk->address = next + (uintptr_t)(intptr_t)in.displacement;
+            holders = 1 << REG_RAX;
         } else if (is_one_byte && in.is_rip_relative && (in.rex & 8) &&
                    (in.opcode == 0x8b || in.opcode == 0x8d)) {
             thunk->kind = in.opcode == 0x8b ? HIP_THUNK_POINTER : HIP_THUNK_TABLE;

@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 enum hip_thunk_kind {
-    HIP_THUNK_GETTER,   // calls a function that returns the table
-    HIP_THUNK_POINTER,  // loads a variable that points to the table
-    HIP_THUNK_TABLE,    // addresses the table itself
+    HIP_THUNK_GETTER,          // calls a function that returns the table
+    HIP_THUNK_POINTER,         // loads a variable that points to the table
+    HIP_THUNK_GETTER_POINTER,  // calls the function that a variable points to (built with -fno-plt)
+    HIP_THUNK_TABLE,           // addresses the table itself
 };
 
 struct hip_thunk {

@@ -71,6 +71,8 @@ def decode(agent: ctypes.CDLL, code: bytes) -> Thunk | None:
         ("-O2",),
         ("-O3", "-fcf-protection=full", "-fstack-protector-all"),
         ("-O2", "-fno-plt", "-fomit-frame-pointer", "-mno-red-zone"),
+        ("-O2", "-DVISIBLE_GETTER"),  # through the PLT
+        ("-O2", "-DVISIBLE_GETTER", "-fno-plt"),
     ],
     ids=" ".join,
 )
@@ -102,12 +104,13 @@ def test_library_without_a_table_is_refused(
 @pytest.mark.parametrize(
     ("code", "kind", "displacement"),
     [
+        ("ff1500000000 ffa0a8090000", 2, 0x9A8),  # call [rip+…]; jmp [rax+disp32]
         ("e800000000 ffa0a8090000", 0, 0x9A8),  # call getter; jmp [rax+disp32]
         ("f30f1efa 50 e800000000 ff6040", 0, 0x40),  # endbr64; push; call; jmp [rax+disp8]
         ("e800000000 4989c3 41ffa3a8090000", 0, 0x9A8),  # mov r11, rax; jmp [r11+disp]
         ("e800000000 488b80a8090000 4883c408 ffe0", 0, 0x9A8),  # mov rax, [rax+disp]; jmp rax
         ("488b0500000000 ffa0a8090000", 1, 0x9A8),  # mov rax, [rip+…]; jmp [rax+disp]
-        ("488d0500000000 ffa0a8090000", 2, 0x9A8),  # lea rax, [rip+…]; jmp [rax+disp]
+        ("488d0500000000 ffa0a8090000", 3, 0x9A8),  # lea rax, [rip+…]; jmp [rax+disp]
     ],
 )
 def test_thunk_of_a_known_shape_is_decoded(
