@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
 from asmevo.codeobject.recover import recover
-from asmevo.optimizer.gate.cost import compare_costs
+from asmevo.errors import UsageError
+from asmevo.optimizer.gate.cost import Cost, CostUnit, compare_costs
 from asmevo.optimizer.gate.judge import Gate, Judgement
 from asmevo.optimizer.kernel_view import KernelView, view_kernel
 from asmevo.optimizer.mutators import MUTATORS, Mutator
@@ -96,8 +97,8 @@ class Search:
     def run(self, k0: bytes) -> str:
         """Search until nothing improves or the budget is spent; says which."""
         self._budget.started = time.monotonic()
+        costs = self._gate.measure_k0()
         if not self._folder.nodes:
-            costs = self._gate.measure_k0()
             root = Node(
                 sha256=self._folder.identity.k0_sha256,
                 parent=None,
@@ -107,7 +108,7 @@ class Search:
             )
             self._folder.commit(root, k0, recover(k0).to_assembly())
         else:
-            self._gate.measure_k0()
+            self._refuse_other_costs(costs)
             data = self._folder.object_of(self._folder.best)
             self._folder.write_best(data, recover(data).to_assembly())
         try:
@@ -116,6 +117,15 @@ class Search:
         except _BudgetSpentError:
             return "budget spent"
         return "no proposal improves"
+
+    def _refuse_other_costs(self, costs: tuple[Cost, ...]) -> None:
+        """Modelled figures of two timing models must not be compared."""
+        is_modelled = costs[0].unit is CostUnit.MODELLED_CYCLES
+        if is_modelled and costs != self._folder.nodes[0].costs:
+            raise UsageError(
+                f"{self._folder.path}: K0's modelled cycles changed since the run began",
+                hint="the timing model changed; name another -o RUNDIR",
+            )
 
     def _exhaust(self, mutator: Mutator) -> bool:
         """Commit what the mutator finds, until it finds nothing more."""

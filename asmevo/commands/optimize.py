@@ -124,7 +124,7 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
 
     unit = summary["cost_unit"]
     table = Table(title=f"{summary['kernel']} on {summary['device']} ({summary['arch']})")
-    table.add_column("bundle")
+    table.add_column("bundle", overflow="fold")
     for name in (f"K0, {unit}", f"best, {unit}", f"speedup, {unit.split()[0]}"):
         table.add_column(name, justify="right")
     for row in summary["bundles"]:

@@ -198,6 +198,14 @@ def test_run_folder_of_another_run_is_refused(tmp_path: Path) -> None:
         run_search(path, WAITS + NOPS, FakeReplayer(build_kernel(WAITS + NOPS)))
 
 
+def test_run_folder_of_another_timing_model_is_refused(tmp_path: Path) -> None:
+    data = build_kernel(NOPS)
+    run_search(tmp_path / "run", NOPS, FakeReplayer(data))
+
+    with pytest.raises(UsageError, match="timing model changed"):
+        run_search(tmp_path / "run", NOPS, FakeReplayer(data, cost=lambda data: 1000))
+
+
 def test_run_folder_killed_before_its_first_commit_is_taken_up(tmp_path: Path) -> None:
     path = tmp_path / "run"
     RunFolder(path, identity_of(build_kernel(NOPS))).close()
