@@ -12,7 +12,7 @@ struct pointer_attributes {
     unsigned flags;
 };
 
-enum { COPY_DEFAULT = 4, CAPTURE_RELAXED = 2 };
+enum { COPY_DEFAULT = 4, CAPTURE_RELAXED = 2, HIP_ERROR_NOT_READY = 600 };
 
 #define CALL(slot, type, ...) ((type)hip_slot_get(&g_table, slot))(__VA_ARGS__)
 
@@ -88,8 +88,18 @@ static void exchange_capture_mode(int* mode) {
     }
 }
 
+static void clear_error(void) {
+    if (has(HIP_SLOT_GET_LAST_ERROR)) {
+        CALL(HIP_SLOT_GET_LAST_ERROR, int (*)(void));
+    }
+}
+
 bool runtime_enter(struct runtime_scope* scope) {
-    if (peek_error() != HIP_SUCCESS) {
+    const int pending = peek_error();
+    if (pending == HIP_ERROR_NOT_READY) {
+        // An event or a stream was asked whether it is done; the answer was given then.
+        clear_error();
+    } else if (pending != HIP_SUCCESS) {
         return false;
     }
     scope->capture_mode = CAPTURE_RELAXED;
@@ -99,7 +109,7 @@ bool runtime_enter(struct runtime_scope* scope) {
 
 void runtime_leave(struct runtime_scope* scope) {
     exchange_capture_mode(&scope->capture_mode);
-    if (peek_error() != HIP_SUCCESS && has(HIP_SLOT_GET_LAST_ERROR)) {
-        CALL(HIP_SLOT_GET_LAST_ERROR, int (*)(void));
+    if (peek_error() != HIP_SUCCESS) {
+        clear_error();
     }
 }

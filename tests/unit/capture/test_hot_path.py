@@ -311,6 +311,16 @@ def test_launch_with_a_pending_error_is_left_alone(target: Target) -> None:
     assert target.hip.hipGetLastError() == 17  # still the program's
 
 
+def test_launch_after_a_poll_that_was_not_ready_is_captured(target: Target) -> None:
+    block = target.open("add_one")
+    arm_for_capture(target, block)
+    target.hip.stub_set_last_error(600)
+
+    target.launch(u64(0), u64(0), ctypes.c_uint32(0))
+
+    assert block.fields.record.status == RecordStatus.CAPTURED
+
+
 def test_launch_of_another_kernel_passes_and_is_noted(target: Target) -> None:
     block = target.open("add_one")
     other = ctypes.c_void_p()
