@@ -221,6 +221,26 @@ def test_buffer_load_lds_writes_zero_for_lanes_out_of_range() -> None:
     assert np.array_equal(out, np.where(np.arange(LANES) < 10, data, 0))
 
 
+def test_buffer_load_lds_dwordx4_writes_16_bytes_a_lane() -> None:
+    data = np.arange(4 * LANES, dtype=np.uint32)
+    body = f"""
+      {descriptor(data.nbytes)}
+      v_lshlrev_b32_e32 v2, 4, v0
+      s_mov_b32 m0, 32
+      s_nop 0
+      buffer_load_dwordx4 v2, s[12:15], 0 offen lds
+      s_waitcnt vmcnt(0)
+      ds_read_b128 v[8:11], v2 offset:32
+      s_waitcnt lgkmcnt(0)
+      {store_registers(4)}
+    """
+    options = KernelOptions(lds=32 + data.nbytes)
+
+    _, out = run_kernel("gfx950", body, [data, np.zeros_like(data)], options)
+
+    assert np.array_equal(out, data)
+
+
 FORMATS = [
     # data format, number format, bytes of one element, expected registers
     (1, 0, struct.pack("B", 51), [51 / 255, 0.0, 0.0, 1.0]),

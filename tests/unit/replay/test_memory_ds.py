@@ -334,6 +334,19 @@ def test_ds_read_transposed_exchanges_rows_and_lanes(
             assert result[lane, j] == per_lane[source, within % elements]
 
 
+def test_ds_read_transposed_6_bit_elements() -> None:
+    data, out = run_reads("ds_read_b96_tr_b6 v[8:10], v4", 3, arch="gfx950")
+
+    def elements(dwords: Array) -> list[int]:
+        number = sum(int(value) << 32 * index for index, value in enumerate(dwords))
+        return [number >> 6 * index & 63 for index in range(16)]
+
+    stored = [elements(row[:3]) for row in data.reshape(LANES, 4)]
+    for lane in range(LANES):
+        group, within = lane // 16 * 16, lane % 16
+        assert elements(out[lane]) == [stored[group + j][within] for j in range(16)]
+
+
 def test_ds_append_and_consume_count_active_lanes() -> None:
     body = f"""
       {ADDRESSES}

@@ -11,20 +11,40 @@
 namespace asmevo::emulator {
 
 enum class AtomicOp : uint8_t {
-    kSwap, kCompareSwap, kAdd, kSub, kReverseSub, kSignedMin, kUnsignedMin, kSignedMax, kUnsignedMax,
-    kAnd, kOr, kXor, kInc, kDec, kMaskOr, kWrap, kCompareSwapFloat,
-    kAddFloat, kMinFloat, kMaxFloat, kPkAddF16, kPkAddBf16,
+    kSwap,
+    kCompareSwap,
+    kAdd,
+    kSub,
+    kReverseSub,
+    kSignedMin,
+    kUnsignedMin,
+    kSignedMax,
+    kUnsignedMax,
+    kAnd,
+    kOr,
+    kXor,
+    kInc,
+    kDec,
+    kMaskOr,
+    kWrap,
+    kCompareSwapFloat,
+    kAddFloat,
+    kMinFloat,
+    kMaxFloat,
+    kPkAddF16,
+    kPkAddBf16,
 };
 
 /// Operands that the operation takes from registers besides memory's value.
 constexpr bool takes_two_operands(AtomicOp op) {
-    return op == AtomicOp::kCompareSwap || op == AtomicOp::kCompareSwapFloat || op == AtomicOp::kMaskOr ||
-           op == AtomicOp::kWrap;
+    return op == AtomicOp::kCompareSwap || op == AtomicOp::kCompareSwapFloat ||
+           op == AtomicOp::kMaskOr || op == AtomicOp::kWrap;
 }
 
 /// How floating-point atomics treat denormals. Rounding is always to nearest even.
-/// DS obeys MODE.denorm except for f64 (LLVM SIISelLowering, shouldExpandAtomicRMWInIR: "DS FP atomics do respect
-/// the denormal mode"); memory atomics keep them except f32 on gfx90a (LLVM FeatureMemoryAtomicFAddF32DenormalSupport).
+/// DS obeys MODE.denorm except for f64 (LLVM SIISelLowering, shouldExpandAtomicRMWInIR: "DS FP
+/// atomics do respect the denormal mode"); memory atomics keep them except f32 on gfx90a (LLVM
+/// FeatureMemoryAtomicFAddF32DenormalSupport).
 struct AtomicMode {
     bool flush_f32 = false;
     bool flush_f16 = false;
@@ -41,16 +61,28 @@ inline Float flush_denormal(Float value, bool flush) {
 /// IEEE 754-2008 minNum/maxNum with -0 below +0; a NaN loses against a number.
 template <typename Float>
 inline Float min_number(Float a, Float b) {
-    if (std::isnan(a)) return b;
-    if (std::isnan(b)) return a;
-    if (a == b) return std::signbit(a) ? a : b;
+    if (std::isnan(a)) {
+        return b;
+    }
+    if (std::isnan(b)) {
+        return a;
+    }
+    if (a == b) {
+        return std::signbit(a) ? a : b;
+    }
     return a < b ? a : b;
 }
 template <typename Float>
 inline Float max_number(Float a, Float b) {
-    if (std::isnan(a)) return b;
-    if (std::isnan(b)) return a;
-    if (a == b) return std::signbit(a) ? b : a;
+    if (std::isnan(a)) {
+        return b;
+    }
+    if (std::isnan(b)) {
+        return a;
+    }
+    if (a == b) {
+        return std::signbit(a) ? b : a;
+    }
     return a > b ? a : b;
 }
 
@@ -71,43 +103,65 @@ inline T apply_float(T old, T data, AtomicMode mode) {
     return std::bit_cast<T>(result);
 }
 
-/// The value that memory holds afterwards. `first` and `second` are as DS orders them: for a compare-and-swap, `first`
-/// is the comparand and `second` the new value; for kMaskOr, the mask and the bits.
+/// The value that memory holds afterwards. `first` and `second` are as DS orders them: for a
+/// compare-and-swap, `first` is the comparand and `second` the new value; for kMaskOr, the mask and
+/// the bits.
 template <AtomicOp Op, typename T>
 inline T apply(T old, T first, [[maybe_unused]] T second, [[maybe_unused]] AtomicMode mode) {
     using S = std::make_signed_t<T>;
     const S signed_old = static_cast<S>(old), signed_first = static_cast<S>(first);
     switch (Op) {
-        case AtomicOp::kSwap: return first;
-        case AtomicOp::kCompareSwap: return old == first ? second : old;
+        case AtomicOp::kSwap:
+            return first;
+        case AtomicOp::kCompareSwap:
+            return old == first ? second : old;
         case AtomicOp::kCompareSwapFloat:
-            return std::bit_cast<FloatOf<T>>(old) == std::bit_cast<FloatOf<T>>(first) ? second : old;
-        case AtomicOp::kAdd: return old + first;
-        case AtomicOp::kSub: return old - first;
-        case AtomicOp::kReverseSub: return first - old;
-        case AtomicOp::kSignedMin: return signed_first < signed_old ? first : old;
-        case AtomicOp::kSignedMax: return signed_first > signed_old ? first : old;
-        case AtomicOp::kUnsignedMin: return first < old ? first : old;
-        case AtomicOp::kUnsignedMax: return first > old ? first : old;
-        case AtomicOp::kAnd: return old & first;
-        case AtomicOp::kOr: return old | first;
-        case AtomicOp::kXor: return old ^ first;
-        case AtomicOp::kInc: return old >= first ? 0 : old + 1;
-        case AtomicOp::kDec: return old == 0 || old > first ? first : old - 1;
-        case AtomicOp::kMaskOr: return (old & ~first) | second;
-        case AtomicOp::kWrap: return old >= first ? old - first : old + second;
-        case AtomicOp::kAddFloat: case AtomicOp::kMinFloat: case AtomicOp::kMaxFloat:
+            return std::bit_cast<FloatOf<T>>(old) == std::bit_cast<FloatOf<T>>(first) ? second
+                                                                                      : old;
+        case AtomicOp::kAdd:
+            return old + first;
+        case AtomicOp::kSub:
+            return old - first;
+        case AtomicOp::kReverseSub:
+            return first - old;
+        case AtomicOp::kSignedMin:
+            return signed_first < signed_old ? first : old;
+        case AtomicOp::kSignedMax:
+            return signed_first > signed_old ? first : old;
+        case AtomicOp::kUnsignedMin:
+            return first < old ? first : old;
+        case AtomicOp::kUnsignedMax:
+            return first > old ? first : old;
+        case AtomicOp::kAnd:
+            return old & first;
+        case AtomicOp::kOr:
+            return old | first;
+        case AtomicOp::kXor:
+            return old ^ first;
+        case AtomicOp::kInc:
+            return old >= first ? 0 : old + 1;
+        case AtomicOp::kDec:
+            return old == 0 || old > first ? first : old - 1;
+        case AtomicOp::kMaskOr:
+            return (old & ~first) | second;
+        case AtomicOp::kWrap:
+            return old >= first ? old - first : old + second;
+        case AtomicOp::kAddFloat:
+        case AtomicOp::kMinFloat:
+        case AtomicOp::kMaxFloat:
             return apply_float<Op, T>(old, first, mode);
         case AtomicOp::kPkAddF16:
-            return static_cast<T>(pk_add_f16(static_cast<uint32_t>(old), static_cast<uint32_t>(first),
-                                             mode.flush_f16));
+            return static_cast<T>(pk_add_f16(static_cast<uint32_t>(old),
+                                             static_cast<uint32_t>(first), mode.flush_f16));
         case AtomicOp::kPkAddBf16:
-            return static_cast<T>(pk_add_bf16(static_cast<uint32_t>(old), static_cast<uint32_t>(first)));
+            return static_cast<T>(
+                pk_add_bf16(static_cast<uint32_t>(old), static_cast<uint32_t>(first)));
     }
     return old;
 }
 
-/// Performs the operation atomically: workgroups run on several host threads. Returns memory's value before it.
+/// Performs the operation atomically: workgroups run on several host threads. Returns memory's
+/// value before it.
 template <AtomicOp Op, typename T>
 inline T atomic_apply(uint8_t* address, T first, T second, AtomicMode mode) {
     T* target = reinterpret_cast<T*>(address);

@@ -5,13 +5,16 @@
 namespace asmevo::emulator {
 namespace {
 
-uint32_t bits(uint32_t word, unsigned low, unsigned count) { return word >> low & ((1u << count) - 1); }
+uint32_t bits(uint32_t word, unsigned low, unsigned count) {
+    return word >> low & ((1u << count) - 1);
+}
 
 // The descriptor no longer has ELEMENT_SIZE on gfx9: swizzling works on dwords.
 constexpr uint64_t kElementSize = 4;
 
 uint64_t swizzled_offset(const BufferDescriptor& descriptor, uint64_t index, uint64_t offset) {
-    const uint64_t index_msb = index / descriptor.index_stride, index_lsb = index % descriptor.index_stride;
+    const uint64_t index_msb = index / descriptor.index_stride,
+                   index_lsb = index % descriptor.index_stride;
     const uint64_t offset_msb = offset / kElementSize, offset_lsb = offset % kElementSize;
     return (index_msb * descriptor.stride + offset_msb * kElementSize) * descriptor.index_stride +
            index_lsb * kElementSize + offset_lsb;
@@ -43,7 +46,8 @@ BufferAccess::BufferAccess(const Wave& wave, const Inst& inst)
     : descriptor_(read_descriptor(wave, inst.src[2])),
       soffset_(inst.src[3] ? read_scalar32(wave, inst.src[3]) : 0),
       inst_offset_(static_cast<uint32_t>(inst.offset)) {
-    // With both enabled the index stands in the first VGPR and the offset in the second (ISA table "VADDR").
+    // With both enabled the index stands in the first VGPR and the offset in the second (ISA table
+    // "VADDR").
     if (inst.idxen) {
         index_lanes_ = wave.lanes(inst.src[0].index);
     }
@@ -58,7 +62,8 @@ BufferOffset BufferAccess::at(int lane) const {
     BufferOffset out;
     out.index = (index_lanes_ != nullptr ? index_lanes_[lane] : 0) +
                 static_cast<uint64_t>(descriptor_.add_tid ? lane : 0);
-    out.offset = static_cast<uint64_t>(inst_offset_) + (offset_lanes_ != nullptr ? offset_lanes_[lane] : 0);
+    out.offset =
+        static_cast<uint64_t>(inst_offset_) + (offset_lanes_ != nullptr ? offset_lanes_[lane] : 0);
     if (descriptor_.swizzle && descriptor_.stride != 0) {
         out.buffer_offset = swizzled_offset(descriptor_, out.index, out.offset);
     } else {

@@ -1,4 +1,5 @@
-// Buffer resource descriptors (V#) and the addresses and range checks that follow from them, as gfx9 does them.
+// Buffer resource descriptors (V#) and the addresses and range checks that follow from them, as
+// gfx9 does them.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,15 @@ namespace asmevo::emulator {
 
 /// A 128-bit V# (Vega ISA, table "Buffer Resource Descriptor"; gfx90a and gfx94x keep that layout).
 struct BufferDescriptor {
-    uint64_t base;           // bits 47:0
-    uint32_t stride;         // bits 61:48; 18 bits with add_tid_enable, which takes DATA_FORMAT's field
-    bool swizzle;            // bit 63
-    uint32_t num_records;    // bits 95:64
-    uint8_t dst_sel[4];      // bits 107:96, 3 bits each
-    uint8_t num_format;      // bits 110:108
-    uint8_t data_format;     // bits 114:111
-    uint32_t index_stride;   // bits 118:117: 8, 16, 32 or 64
-    bool add_tid;            // bit 119
+    uint64_t base;    // bits 47:0
+    uint32_t stride;  // bits 61:48; 18 bits with add_tid_enable, which takes DATA_FORMAT's field
+    bool swizzle;     // bit 63
+    uint32_t num_records;   // bits 95:64
+    uint8_t dst_sel[4];     // bits 107:96, 3 bits each
+    uint8_t num_format;     // bits 110:108
+    uint8_t data_format;    // bits 114:111
+    uint32_t index_stride;  // bits 118:117: 8, 16, 32 or 64
+    bool add_tid;           // bit 119
 };
 
 BufferDescriptor read_descriptor(const Wave& wave, const Operand& srsrc);
@@ -25,7 +26,7 @@ BufferDescriptor read_descriptor(const Wave& wave, const Operand& srsrc);
 /// One lane's access before the range check.
 struct BufferOffset {
     uint64_t index = 0;
-    uint64_t offset = 0;         // inst_offset + VGPR offset: what swizzling and structured checks look at
+    uint64_t offset = 0;  // inst_offset + VGPR offset: what swizzling and structured checks look at
     uint64_t buffer_offset = 0;  // bytes from base + soffset
 };
 
@@ -36,26 +37,33 @@ class BufferAccess {
 
     const BufferDescriptor& descriptor() const { return descriptor_; }
     BufferOffset at(int lane) const;
-    uint64_t address(const BufferOffset& offset) const { return descriptor_.base + soffset_ + offset.buffer_offset; }
+    uint64_t address(const BufferOffset& offset) const {
+        return descriptor_.base + soffset_ + offset.buffer_offset;
+    }
 
-    /// Whether the element `skip` bytes into the access is in range. Raw buffers are checked by bytes and take soffset
-    /// into account, so each dword of a wide access has its own answer; structured ones by index and by offset within
-    /// the record. Sums are 64 bits wide, so a masked offset such as 0x80000000 never wraps into range.
+    /// Whether the element `skip` bytes into the access is in range. Raw buffers are checked by
+    /// bytes and take soffset into account, so each dword of a wide access has its own answer;
+    /// structured ones by index and by offset within the record. Sums are 64 bits wide, so a masked
+    /// offset such as 0x80000000 never wraps into range.
     ///
-    /// Raw: out of range if buffer_offset >= NUM_RECORDS - sgpr_offset (GCN3/Vega/CDNA3 ISA, "Range Checking"). LLVM's
-    /// intrinsic documentation calls soffset "excluded from bounds checking"; the ISA is followed, and where the two
-    /// differ the ISA drops more accesses. gfx9 decides raw or structured by IDXEN and STRIDE (Mesa's comment on
-    /// NUM_RECORDS for GFX9: byte units if inst.IDXEN == 0 or STRIDE == 0, else units of STRIDE).
+    /// Raw: out of range if buffer_offset >= NUM_RECORDS - sgpr_offset (GCN3/Vega/CDNA3 ISA, "Range
+    /// Checking"). LLVM's intrinsic documentation calls soffset "excluded from bounds checking";
+    /// the ISA is followed, and where the two differ the ISA drops more accesses. gfx9 decides raw
+    /// or structured by IDXEN and STRIDE (Mesa's comment on NUM_RECORDS for GFX9: byte units if
+    /// inst.IDXEN == 0 or STRIDE == 0, else units of STRIDE).
     bool in_range(const BufferOffset& offset, uint32_t skip) const {
         if (is_structured_) {
-            return offset.index < descriptor_.num_records && offset.offset + skip < descriptor_.stride;
+            return offset.index < descriptor_.num_records &&
+                   offset.offset + skip < descriptor_.stride;
         }
         return offset.buffer_offset + skip + soffset_ < descriptor_.num_records;
     }
 
-    /// Addresses of all lanes of `exec`, when the access is linear, every lane is in range with all its bytes, and one
-    /// allocation that the wave has looked up holds them all. False otherwise: then each lane needs a look of its own.
-    bool all_addresses(const Wave& wave, uint64_t exec, uint32_t size, bool write, uint64_t out[kLanes]) const;
+    /// Addresses of all lanes of `exec`, when the access is linear, every lane is in range with all
+    /// its bytes, and one allocation that the wave has looked up holds them all. False otherwise:
+    /// then each lane needs a look of its own.
+    bool all_addresses(const Wave& wave, uint64_t exec, uint32_t size, bool write,
+                       uint64_t out[kLanes]) const;
 
   private:
     BufferDescriptor descriptor_;
@@ -64,7 +72,8 @@ class BufferAccess {
     const uint32_t* index_lanes_ = nullptr;
     const uint32_t* offset_lanes_ = nullptr;
     bool is_structured_ = false;
-    bool is_linear_ = false;  // no stride, no swizzle: base + soffset + 32-bit VGPR offset + immediate
+    bool is_linear_ =
+        false;  // no stride, no swizzle: base + soffset + 32-bit VGPR offset + immediate
 };
 
 }  // namespace asmevo::emulator

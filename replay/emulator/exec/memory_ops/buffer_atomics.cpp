@@ -23,8 +23,9 @@ void atomic(Wave& wave, const Inst& inst) {
             uint8_t bytes[sizeof operands];
             store_lane<data_shape>(wave, inst.src[1].index, lane, bytes);
             if constexpr (is_compare) {
-                store_lane<data_shape>(wave, static_cast<uint16_t>(inst.src[1].index + sizeof(T) / 4), lane,
-                                       bytes + sizeof(T));
+                store_lane<data_shape>(wave,
+                                       static_cast<uint16_t>(inst.src[1].index + sizeof(T) / 4),
+                                       lane, bytes + sizeof(T));
             }
             std::memcpy(operands, bytes, is_compare ? sizeof operands : sizeof(T));
             uint8_t* target = wave.memory.access(address, sizeof(T), true, lane);
@@ -84,6 +85,8 @@ constexpr OpInfo kRows[] = {
 
 }  // namespace
 
-std::span<const OpInfo> buffer_atomic_rows() { return kRows; }
+std::span<const OpInfo> buffer_atomic_rows() {
+    return kRows;
+}
 
 }  // namespace asmevo::emulator

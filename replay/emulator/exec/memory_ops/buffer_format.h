@@ -12,7 +12,8 @@ struct BufferFormat {
     uint8_t num_format;
 };
 
-/// Throws Fault for a format that has no conversion here (the packed 10/11/2-bit ones, and reserved codes).
+/// Throws Fault for a format that has no conversion here (the packed 10/11/2-bit ones, and reserved
+/// codes).
 BufferFormat buffer_format(uint8_t data_format, uint8_t num_format);
 
 constexpr uint32_t element_bytes(const BufferFormat& format) {
@@ -25,6 +26,8 @@ uint32_t decode_component(const BufferFormat& format, const uint8_t* source);
 /// Writes the component that `value` (register bits as above) stands for.
 void encode_component(const BufferFormat& format, uint32_t value, uint8_t* target);
 
-constexpr bool is_integer(const BufferFormat& format) { return format.num_format == 4 || format.num_format == 5; }
+constexpr bool is_integer(const BufferFormat& format) {
+    return format.num_format == 4 || format.num_format == 5;
+}
 
 }  // namespace asmevo::emulator

@@ -1,5 +1,6 @@
-// buffer_load/store_format_* and tbuffer_load/store_format_* (CDNA3 ISA chapter 9). MUBUF takes the format from the
-// descriptor, MTBUF from the instruction. An element is in range or out of range as a whole.
+// buffer_load/store_format_* and tbuffer_load/store_format_* (CDNA3 ISA chapter 9). MUBUF takes the
+// format from the descriptor, MTBUF from the instruction. An element is in range or out of range as
+// a whole.
 #include "exec/memory_ops/buffer_address.h"
 #include "exec/memory_ops/buffer_format.h"
 #include "exec/memory_ops/buffer_rows.h"
@@ -18,13 +19,16 @@ BufferFormat format_of(const Inst& inst, const BufferDescriptor& descriptor) {
     return buffer_format(descriptor.data_format, descriptor.num_format);
 }
 
-uint32_t one_of(const BufferFormat& format) { return is_integer(format) ? 1u : std::bit_cast<uint32_t>(1.0f); }
+uint32_t one_of(const BufferFormat& format) {
+    return is_integer(format) ? 1u : std::bit_cast<uint32_t>(1.0f);
+}
 
 /// The four components an in-range element holds; what the format lacks reads as 0, 0, 0, 1.
 void decode_element(const BufferFormat& format, const uint8_t* source, uint32_t components[4]) {
     for (unsigned i = 0; i < 4; ++i) {
-        components[i] = i < format.components ? decode_component(format, source + i * format.component_bytes)
-                                              : (i == 3 ? one_of(format) : 0);
+        components[i] = i < format.components
+                            ? decode_component(format, source + i * format.component_bytes)
+                            : (i == 3 ? one_of(format) : 0);
     }
 }
 
@@ -45,11 +49,14 @@ uint32_t from_half_bits(const BufferFormat& format, uint32_t half) {
         return std::bit_cast<uint32_t>(half_to_float(half));
     }
     constexpr uint8_t kSint = 5;
-    return format.num_format == kSint ? static_cast<uint32_t>(static_cast<int32_t>(static_cast<int16_t>(half))) : half;
+    return format.num_format == kSint
+               ? static_cast<uint32_t>(static_cast<int32_t>(static_cast<int16_t>(half)))
+               : half;
 }
 
 template <unsigned N, Width W>
-void write_components(Wave& wave, uint16_t index, int lane, const BufferFormat& format, const uint32_t value[4]) {
+void write_components(Wave& wave, uint16_t index, int lane, const BufferFormat& format,
+                      const uint32_t value[4]) {
     if constexpr (W == Width::kFull) {
         for (unsigned i = 0; i < N; ++i) {
             wave.lanes(static_cast<uint16_t>(index + i))[lane] = value[i];
@@ -60,14 +67,16 @@ void write_components(Wave& wave, uint16_t index, int lane, const BufferFormat& 
     } else {
         for (unsigned i = 0; i < N; i += 2) {
             uint32_t& target = wave.lanes(static_cast<uint16_t>(index + i / 2))[lane];
-            const uint32_t high = i + 1 < N ? to_half_bits(format, value[i + 1]) << 16 : target & 0xffff0000u;
+            const uint32_t high =
+                i + 1 < N ? to_half_bits(format, value[i + 1]) << 16 : target & 0xffff0000u;
             target = high | to_half_bits(format, value[i]);
         }
     }
 }
 
 template <unsigned N, Width W>
-uint32_t read_component(const Wave& wave, uint16_t index, int lane, const BufferFormat& format, unsigned i) {
+uint32_t read_component(const Wave& wave, uint16_t index, int lane, const BufferFormat& format,
+                        unsigned i) {
     if constexpr (W == Width::kFull) {
         return wave.lanes(static_cast<uint16_t>(index + i))[lane];
     }
@@ -88,8 +97,10 @@ void load_format(Wave& wave, const Inst& inst) {
         const BufferOffset offset = access.at(lane);
         uint32_t components[4] = {}, selected[4];
         if (access.in_range(offset, 0)) {
-            decode_element(format, wave.memory.access(access.address(offset), element_bytes(format), false, lane),
-                           components);
+            decode_element(
+                format,
+                wave.memory.access(access.address(offset), element_bytes(format), false, lane),
+                components);
         }
         for (unsigned i = 0; i < 4; ++i) {
             selected[i] = select_component(descriptor.dst_sel[i], components, one_of(format));
@@ -107,10 +118,12 @@ void store_format(Wave& wave, const Inst& inst) {
         if (!access.in_range(offset, 0)) {
             return;
         }
-        uint8_t* target = wave.memory.access(access.address(offset), element_bytes(format), true, lane);
+        uint8_t* target =
+            wave.memory.access(access.address(offset), element_bytes(format), true, lane);
         for (unsigned i = 0; i < format.components; ++i) {
             // A component that the instruction does not provide is stored as zero.
-            const uint32_t value = i < N ? read_component<N, W>(wave, inst.src[1].index, lane, format, i) : 0;
+            const uint32_t value =
+                i < N ? read_component<N, W>(wave, inst.src[1].index, lane, format, i) : 0;
             encode_component(format, value, target + i * format.component_bytes);
         }
     });
@@ -127,14 +140,15 @@ template <unsigned N, Width W>
 constexpr OpInfo load_row(Encoding encoding, const char* name, uint16_t opcode) {
     // An odd D16 count fills half of its last register and keeps the other half.
     constexpr bool keeps_half = W != Width::kFull && N % 2 == 1;
-    return buffer_row(encoding, name, opcode, kAllTargets, Category::kVmemLoad, register_type<N, W>(), Type::kNone,
-                      keeps_half ? kDstIsRead : kNoFlags, load_format<N, W>);
+    return buffer_row(encoding, name, opcode, kAllTargets, Category::kVmemLoad,
+                      register_type<N, W>(), Type::kNone, keeps_half ? kDstIsRead : kNoFlags,
+                      load_format<N, W>);
 }
 
 template <unsigned N, Width W>
 constexpr OpInfo store_row(Encoding encoding, const char* name, uint16_t opcode) {
-    return buffer_row(encoding, name, opcode, kAllTargets, Category::kVmemStore, Type::kNone, register_type<N, W>(),
-                      kNoFlags, store_format<N, W>);
+    return buffer_row(encoding, name, opcode, kAllTargets, Category::kVmemStore, Type::kNone,
+                      register_type<N, W>(), kNoFlags, store_format<N, W>);
 }
 
 constexpr OpInfo kRows[] = {
@@ -176,6 +190,8 @@ constexpr OpInfo kRows[] = {
 
 }  // namespace
 
-std::span<const OpInfo> buffer_format_rows() { return kRows; }
+std::span<const OpInfo> buffer_format_rows() {
+    return kRows;
+}
 
 }  // namespace asmevo::emulator

@@ -7,8 +7,9 @@
 
 namespace asmevo::emulator {
 
-constexpr OpInfo buffer_row(Encoding encoding, const char* name, uint16_t opcode, TargetMask targets,
-                            Category category, Type loaded, Type stored, uint32_t flags, Handler run) {
+constexpr OpInfo buffer_row(Encoding encoding, const char* name, uint16_t opcode,
+                            TargetMask targets, Category category, Type loaded, Type stored,
+                            uint32_t flags, Handler run) {
     return OpInfo{
         .name = name,
         .encoding = encoding,

@@ -11,21 +11,44 @@
 namespace asmevo::emulator {
 
 enum class Data : uint8_t {
-    kU8, kI8, kU16, kI16,                  // widened to 32 bits; stores take the low bits
-    kU8Low, kU8High, kI8Low, kI8High,      // D16: widened to 16 bits, the other half is kept
-    kB16Low, kB16High,
-    kB32, kB64, kB96, kB128,
+    kU8,
+    kI8,
+    kU16,
+    kI16,  // widened to 32 bits; stores take the low bits
+    kU8Low,
+    kU8High,
+    kI8Low,
+    kI8High,  // D16: widened to 16 bits, the other half is kept
+    kB16Low,
+    kB16High,
+    kB32,
+    kB64,
+    kB96,
+    kB128,
 };
 
 constexpr uint32_t size_bytes(Data data) {
     switch (data) {
-        case Data::kU8: case Data::kI8: case Data::kU8Low: case Data::kU8High:
-        case Data::kI8Low: case Data::kI8High: return 1;
-        case Data::kU16: case Data::kI16: case Data::kB16Low: case Data::kB16High: return 2;
-        case Data::kB32: return 4;
-        case Data::kB64: return 8;
-        case Data::kB96: return 12;
-        case Data::kB128: return 16;
+        case Data::kU8:
+        case Data::kI8:
+        case Data::kU8Low:
+        case Data::kU8High:
+        case Data::kI8Low:
+        case Data::kI8High:
+            return 1;
+        case Data::kU16:
+        case Data::kI16:
+        case Data::kB16Low:
+        case Data::kB16High:
+            return 2;
+        case Data::kB32:
+            return 4;
+        case Data::kB64:
+            return 8;
+        case Data::kB96:
+            return 12;
+        case Data::kB128:
+            return 16;
     }
     return 0;
 }
@@ -36,14 +59,20 @@ constexpr bool is_low_half(Data data) {
 constexpr bool is_high_half(Data data) {
     return data == Data::kU8High || data == Data::kI8High || data == Data::kB16High;
 }
-constexpr bool is_half(Data data) { return is_low_half(data) || is_high_half(data); }
+constexpr bool is_half(Data data) {
+    return is_low_half(data) || is_high_half(data);
+}
 
 constexpr Type register_type(Data data) {
     switch (data) {
-        case Data::kB64: return Type::kB64;
-        case Data::kB96: return Type::kB96;
-        case Data::kB128: return Type::kB128;
-        default: return Type::kB32;
+        case Data::kB64:
+            return Type::kB64;
+        case Data::kB96:
+            return Type::kB96;
+        case Data::kB128:
+            return Type::kB128;
+        default:
+            return Type::kB32;
     }
 }
 
@@ -58,12 +87,19 @@ inline T read_bytes(const uint8_t* source) {
 template <Data D>
 inline uint32_t widen(const uint8_t* source) {
     switch (D) {
-        case Data::kU8: case Data::kU8Low: case Data::kU8High: return *source;
-        case Data::kI8: return static_cast<uint32_t>(static_cast<int32_t>(read_bytes<int8_t>(source)));
-        case Data::kI8Low: case Data::kI8High:
+        case Data::kU8:
+        case Data::kU8Low:
+        case Data::kU8High:
+            return *source;
+        case Data::kI8:
+            return static_cast<uint32_t>(static_cast<int32_t>(read_bytes<int8_t>(source)));
+        case Data::kI8Low:
+        case Data::kI8High:
             return static_cast<uint16_t>(static_cast<int16_t>(read_bytes<int8_t>(source)));
-        case Data::kI16: return static_cast<uint32_t>(static_cast<int32_t>(read_bytes<int16_t>(source)));
-        default: return read_bytes<uint16_t>(source);
+        case Data::kI16:
+            return static_cast<uint32_t>(static_cast<int32_t>(read_bytes<int16_t>(source)));
+        default:
+            return read_bytes<uint16_t>(source);
     }
 }
 

@@ -1,5 +1,5 @@
-// DS loads and stores (CDNA3 ISA chapter 11). Atomics stand in ds_atomics.cpp, lane permutes and transposing reads in
-// ds_lanes.cpp.
+// DS loads and stores (CDNA3 ISA chapter 11). Atomics stand in ds_atomics.cpp, lane permutes and
+// transposing reads in ds_lanes.cpp.
 #include "exec/join_rows.h"
 #include "exec/memory_ops/data.h"
 #include "exec/memory_ops/ds_rows.h"
@@ -9,21 +9,24 @@
 namespace asmevo::emulator {
 namespace {
 
-/// Address of one access of read2/write2: its 8-bit offset counts elements, or 64 elements in the st64 forms.
+/// Address of one access of read2/write2: its 8-bit offset counts elements, or 64 elements in the
+/// st64 forms.
 template <uint32_t Scale>
 uint32_t pair_address(const Wave& wave, const Inst& inst, int which, int lane) {
     const uint32_t offset = static_cast<uint32_t>(inst.offset) >> (8 * which) & 0xff;
     return wave.lanes(inst.src[0].index)[lane] + offset * Scale;
 }
 
-/// True when the whole workgroup allocation holds every lane's access, so that no lane needs a look of its own.
+/// True when the whole workgroup allocation holds every lane's access, so that no lane needs a look
+/// of its own.
 bool all_in_lds(const Wave& wave, const Inst& inst, uint32_t size) {
     const uint32_t* address = wave.lanes(inst.src[0].index);
     uint32_t highest = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
         highest = address[lane] > highest ? address[lane] : highest;
     }
-    return static_cast<uint64_t>(highest) + static_cast<uint32_t>(inst.offset) + size <= wave.group->lds.size();
+    return static_cast<uint64_t>(highest) + static_cast<uint32_t>(inst.offset) + size <=
+           wave.group->lds.size();
 }
 
 template <uint32_t Size, typename Body>
@@ -38,7 +41,9 @@ void access_lanes(Wave& wave, const Inst& inst, Body&& body) {
         }
         return;
     }
-    for_each_lane(exec, [&](int lane) { body(lane, lds_access(wave, ds_address(wave, inst, lane), Size, lane)); });
+    for_each_lane(exec, [&](int lane) {
+        body(lane, lds_access(wave, ds_address(wave, inst, lane), Size, lane));
+    });
 }
 
 template <Data D>
@@ -52,9 +57,8 @@ void read(Wave& wave, const Inst& inst) {
 template <Data D>
 void write(Wave& wave, const Inst& inst) {
     const uint16_t source = inst.src[1].index;
-    access_lanes<size_bytes(D)>(wave, inst, [&](int lane, uint8_t* target) {
-        store_lane<D>(wave, source, lane, target);
-    });
+    access_lanes<size_bytes(D)>(
+        wave, inst, [&](int lane, uint8_t* target) { store_lane<D>(wave, source, lane, target); });
 }
 
 template <Data D, uint32_t Scale>
@@ -62,8 +66,10 @@ void read2(Wave& wave, const Inst& inst) {
     constexpr uint32_t size = size_bytes(D);
     const uint16_t target = inst.dst[0].index;
     for_each_lane(wave.exec(), [&](int lane) {
-        const uint8_t* first = lds_access(wave, pair_address<Scale>(wave, inst, 0, lane), size, lane);
-        const uint8_t* second = lds_access(wave, pair_address<Scale>(wave, inst, 1, lane), size, lane);
+        const uint8_t* first =
+            lds_access(wave, pair_address<Scale>(wave, inst, 0, lane), size, lane);
+        const uint8_t* second =
+            lds_access(wave, pair_address<Scale>(wave, inst, 1, lane), size, lane);
         load_lane<D>(wave, target, lane, first);
         load_lane<D>(wave, static_cast<uint16_t>(target + size / 4), lane, second);
     });
@@ -74,7 +80,8 @@ void write2(Wave& wave, const Inst& inst) {
     constexpr uint32_t size = size_bytes(D);
     for_each_lane(wave.exec(), [&](int lane) {
         for (int which = 0; which < 2; ++which) {
-            uint8_t* target = lds_access(wave, pair_address<Scale>(wave, inst, which, lane), size, lane);
+            uint8_t* target =
+                lds_access(wave, pair_address<Scale>(wave, inst, which, lane), size, lane);
             store_lane<D>(wave, inst.src[1 + which].index, lane, target);
         }
     });
@@ -82,7 +89,8 @@ void write2(Wave& wave, const Inst& inst) {
 
 /// LDS address = M0 + offset + lane * 4 (ISA, DS_READ_ADDTID_B32).
 uint8_t* addtid_target(Wave& wave, const Inst& inst, int lane) {
-    const uint64_t address = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset) + 4u * lane;
+    const uint64_t address =
+        lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset) + 4u * lane;
     return lds_access(wave, address, 4, lane);
 }
 
@@ -100,8 +108,8 @@ void write_addtid(Wave& wave, const Inst& inst) {
 
 template <Data D>
 constexpr OpInfo read_row(const char* name, uint16_t opcode) {
-    return ds_row(name, opcode, kAllTargets, {.loaded = register_type(D)}, kLds | (is_half(D) ? kDstIsRead : kNoFlags),
-                  read<D>);
+    return ds_row(name, opcode, kAllTargets, {.loaded = register_type(D)},
+                  kLds | (is_half(D) ? kDstIsRead : kNoFlags), read<D>);
 }
 
 template <Data D>
@@ -109,25 +117,28 @@ constexpr OpInfo write_row(const char* name, uint16_t opcode) {
     return ds_row(name, opcode, kAllTargets, {.data0 = register_type(D)}, kLds, write<D>);
 }
 
-constexpr Type pair_of(Data data) { return data == Data::kB64 ? Type::kB128 : Type::kB64; }
+constexpr Type pair_of(Data data) {
+    return data == Data::kB64 ? Type::kB128 : Type::kB64;
+}
 
 template <Data D, uint32_t Stride>
 constexpr OpInfo read2_row(const char* name, uint16_t opcode) {
-    return ds_row(name, opcode, kAllTargets, {.loaded = pair_of(D)}, kLds, read2<D, Stride * size_bytes(D)>);
+    return ds_row(name, opcode, kAllTargets, {.loaded = pair_of(D)}, kLds,
+                  read2<D, Stride * size_bytes(D)>);
 }
 
 template <Data D, uint32_t Stride>
 constexpr OpInfo write2_row(const char* name, uint16_t opcode) {
-    return ds_row(name, opcode, kAllTargets, {.data0 = register_type(D), .data1 = register_type(D)}, kLds,
-                  write2<D, Stride * size_bytes(D)>);
+    return ds_row(name, opcode, kAllTargets, {.data0 = register_type(D), .data1 = register_type(D)},
+                  kLds, write2<D, Stride * size_bytes(D)>);
 }
 
 constexpr OpInfo kRows[] = {
     write_row<Data::kB32>("ds_write_b32", 0x0d),
     write2_row<Data::kB32, 1>("ds_write2_b32", 0x0e),
     write2_row<Data::kB32, 64>("ds_write2st64_b32", 0x0f),
-    ds_row("ds_write_addtid_b32", 0x1d, kAllTargets, {.address = Type::kNone, .data0 = Type::kB32}, kLds | kReadsM0,
-           write_addtid),
+    ds_row("ds_write_addtid_b32", 0x1d, kAllTargets, {.address = Type::kNone, .data0 = Type::kB32},
+           kLds | kReadsM0, write_addtid),
     write_row<Data::kU8>("ds_write_b8", 0x1e),
     write_row<Data::kU16>("ds_write_b16", 0x1f),
     read_row<Data::kB32>("ds_read_b32", 0x36),
@@ -151,8 +162,8 @@ constexpr OpInfo kRows[] = {
     read_row<Data::kB64>("ds_read_b64", 0x76),
     read2_row<Data::kB64, 1>("ds_read2_b64", 0x77),
     read2_row<Data::kB64, 64>("ds_read2st64_b64", 0x78),
-    ds_row("ds_read_addtid_b32", 0xb6, kAllTargets, {.loaded = Type::kB32, .address = Type::kNone}, kLds | kReadsM0,
-           read_addtid),
+    ds_row("ds_read_addtid_b32", 0xb6, kAllTargets, {.loaded = Type::kB32, .address = Type::kNone},
+           kLds | kReadsM0, read_addtid),
     write_row<Data::kB96>("ds_write_b96", 0xde),
     write_row<Data::kB128>("ds_write_b128", 0xdf),
     read_row<Data::kB96>("ds_read_b96", 0xfe),

@@ -1,5 +1,5 @@
-// DS atomics (CDNA3 ISA chapter 11 and the DS opcode list). A workgroup runs on one host thread, so no host atomics
-// are needed here.
+// DS atomics (CDNA3 ISA chapter 11 and the DS opcode list). A workgroup runs on one host thread, so
+// no host atomics are needed here.
 #include "exec/memory_ops/atomics.h"
 #include "exec/memory_ops/data.h"
 #include "exec/memory_ops/ds_rows.h"
@@ -13,7 +13,8 @@ T read_register(const Wave& wave, uint16_t index, int lane) {
     if constexpr (sizeof(T) == 4) {
         return wave.lanes(index)[lane];
     } else {
-        return static_cast<T>(wave.lanes(static_cast<uint16_t>(index + 1))[lane]) << 32 | wave.lanes(index)[lane];
+        return static_cast<T>(wave.lanes(static_cast<uint16_t>(index + 1))[lane]) << 32 |
+               wave.lanes(index)[lane];
     }
 }
 
@@ -31,7 +32,8 @@ uint8_t* aligned_access(Wave& wave, uint64_t address, int lane) {
     return lds_access(wave, address, sizeof(T), lane);
 }
 
-/// MODE.denorm: bits 5:4 for f32, 7:6 for f16; 3 keeps denormals both ways, and anything less flushes them here.
+/// MODE.denorm: bits 5:4 for f32, 7:6 for f16; 3 keeps denormals both ways, and anything less
+/// flushes them here.
 AtomicMode atomic_mode(const Wave& wave) {
     return {.flush_f32 = (wave.mode >> 4 & 3) != 3, .flush_f16 = (wave.mode >> 6 & 3) != 3};
 }
@@ -63,24 +65,28 @@ void exchange2(Wave& wave, const Inst& inst) {
         const uint32_t base = wave.lanes(inst.src[0].index)[lane];
         T old[2];
         for (unsigned which = 0; which < 2; ++which) {
-            const uint32_t offset = (static_cast<uint32_t>(inst.offset) >> (8 * which) & 0xff) * Scale;
+            const uint32_t offset =
+                (static_cast<uint32_t>(inst.offset) >> (8 * which) & 0xff) * Scale;
             uint8_t* target = aligned_access<T>(wave, base + offset, lane);
             const T value = read_register<T>(wave, inst.src[1 + which].index, lane);
             old[which] = read_bytes<T>(target);
             std::memcpy(target, &value, sizeof(T));
         }
         write_register<T>(wave, inst.dst[0].index, lane, old[0]);
-        write_register<T>(wave, static_cast<uint16_t>(inst.dst[0].index + sizeof(T) / 4), lane, old[1]);
+        write_register<T>(wave, static_cast<uint16_t>(inst.dst[0].index + sizeof(T) / 4), lane,
+                          old[1]);
     });
 }
 
-/// ds_condxchg32_rtn_b64: each dword is replaced, with its top bit cleared, if the data's top bit is set.
+/// ds_condxchg32_rtn_b64: each dword is replaced, with its top bit cleared, if the data's top bit
+/// is set.
 void conditional_exchange(Wave& wave, const Inst& inst) {
     for_each_lane(wave.exec(), [&](int lane) {
         const uint32_t address = ds_address(wave, inst, lane);
         uint8_t* target = aligned_access<uint64_t>(wave, address, lane);
         for (unsigned dword = 0; dword < 2; ++dword) {
-            const uint32_t data = wave.lanes(static_cast<uint16_t>(inst.src[1].index + dword))[lane];
+            const uint32_t data =
+                wave.lanes(static_cast<uint16_t>(inst.src[1].index + dword))[lane];
             const uint32_t old = read_bytes<uint32_t>(target + 4 * dword);
             if ((data & 0x80000000u) != 0) {
                 const uint32_t value = data & 0x7fffffffu;
@@ -91,8 +97,9 @@ void conditional_exchange(Wave& wave, const Inst& inst) {
     });
 }
 
-/// ds_append / ds_consume: one counter for the wave at M0 + offset moves by the number of active lanes, and each of
-/// them receives the old value (LLVM selectDSAppendConsume puts the LDS pointer into M0 as it is).
+/// ds_append / ds_consume: one counter for the wave at M0 + offset moves by the number of active
+/// lanes, and each of them receives the old value (LLVM selectDSAppendConsume puts the LDS pointer
+/// into M0 as it is).
 template <bool Append>
 void count_lanes(Wave& wave, const Inst& inst) {
     const uint64_t exec = wave.exec();
@@ -105,23 +112,27 @@ void count_lanes(Wave& wave, const Inst& inst) {
     const int first = std::countr_zero(exec);
     const uint64_t address = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset);
     uint8_t* target = aligned_access<uint32_t>(wave, address, first);
-    const uint32_t old = read_bytes<uint32_t>(target), count = static_cast<uint32_t>(std::popcount(exec));
+    const uint32_t old = read_bytes<uint32_t>(target),
+                   count = static_cast<uint32_t>(std::popcount(exec));
     const uint32_t updated = Append ? old + count : old - count;
     std::memcpy(target, &updated, 4);
     for_each_lane(exec, [&](int lane) { wave.lanes(inst.dst[0].index)[lane] = old; });
 }
 
-void refuse_gws(Wave&, const Inst&) { throw Fault("global wave sync (GWS) is not implemented"); }
+void refuse_gws(Wave&, const Inst&) {
+    throw Fault("global wave sync (GWS) is not implemented");
+}
 
 template <AtomicOp Op, typename T, bool Returns>
 constexpr OpInfo row(const char* name, uint16_t opcode, TargetMask targets = kAllTargets) {
     constexpr Type type = sizeof(T) == 8 ? Type::kB64 : Type::kB32;
-    constexpr bool is_float = Op == AtomicOp::kAddFloat || Op == AtomicOp::kMinFloat || Op == AtomicOp::kMaxFloat ||
-                              Op == AtomicOp::kPkAddF16;
+    constexpr bool is_float = Op == AtomicOp::kAddFloat || Op == AtomicOp::kMinFloat ||
+                              Op == AtomicOp::kMaxFloat || Op == AtomicOp::kPkAddF16;
     const DsOperands operands{.loaded = Returns ? type : Type::kNone,
                               .data0 = type,
                               .data1 = takes_two_operands(Op) ? type : Type::kNone};
-    return ds_row(name, opcode, targets, operands, kLds | (is_float ? kReadsMode : kNoFlags), atomic<Op, T, Returns>);
+    return ds_row(name, opcode, targets, operands, kLds | (is_float ? kReadsMode : kNoFlags),
+                  atomic<Op, T, Returns>);
 }
 
 template <typename T, uint32_t Stride>
@@ -220,8 +231,8 @@ constexpr OpInfo kRows[] = {
     exchange2_row<uint32_t, 64>("ds_wrxchg2st64_rtn_b32", 0x2f),
     exchange2_row<uint64_t, 1>("ds_wrxchg2_rtn_b64", 0x6e),
     exchange2_row<uint64_t, 64>("ds_wrxchg2st64_rtn_b64", 0x6f),
-    ds_row("ds_condxchg32_rtn_b64", 0x7e, kAllTargets, {.loaded = Type::kB64, .data0 = Type::kB64}, kLds,
-           conditional_exchange),
+    ds_row("ds_condxchg32_rtn_b64", 0x7e, kAllTargets, {.loaded = Type::kB64, .data0 = Type::kB64},
+           kLds, conditional_exchange),
     ds_row("ds_gws_sema_release_all", 0x98, kAllTargets, kGwsPlain, kReadsM0, refuse_gws),
     ds_row("ds_gws_init", 0x99, kAllTargets, kGwsValue, kReadsM0, refuse_gws),
     ds_row("ds_gws_sema_v", 0x9a, kAllTargets, kGwsPlain, kReadsM0, refuse_gws),
@@ -234,6 +245,8 @@ constexpr OpInfo kRows[] = {
 
 }  // namespace
 
-std::span<const OpInfo> ds_atomic_rows() { return kRows; }
+std::span<const OpInfo> ds_atomic_rows() {
+    return kRows;
+}
 
 }  // namespace asmevo::emulator

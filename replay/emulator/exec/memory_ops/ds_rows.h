@@ -11,8 +11,8 @@ struct DsOperands {
     Type loaded = Type::kNone, address = Type::kB32, data0 = Type::kNone, data1 = Type::kNone;
 };
 
-constexpr OpInfo ds_row(const char* name, uint16_t opcode, TargetMask targets, DsOperands operands, uint32_t flags,
-                        Handler run) {
+constexpr OpInfo ds_row(const char* name, uint16_t opcode, TargetMask targets, DsOperands operands,
+                        uint32_t flags, Handler run) {
     return OpInfo{
         .name = name,
         .encoding = Encoding::kDs,

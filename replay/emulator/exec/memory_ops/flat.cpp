@@ -1,4 +1,5 @@
-// FLAT, GLOBAL and SCRATCH loads, stores and LDS-DMA (CDNA3 ISA chapter 10). Atomics stand in flat_atomics.cpp.
+// FLAT, GLOBAL and SCRATCH loads, stores and LDS-DMA (CDNA3 ISA chapter 10). Atomics stand in
+// flat_atomics.cpp.
 
 #include "exec/join_rows.h"
 #include "exec/memory_ops/flat_address.h"
@@ -10,8 +11,9 @@ namespace asmevo::emulator {
 void throw_scratch_out_of_range(uint64_t offset, uint32_t size, uint32_t allocated, int lane) {
     char text[160];
     std::snprintf(text, sizeof text,
-                  "scratch access of %u bytes at offset 0x%" PRIx64 " is outside the lane's %u bytes", size, offset,
-                  allocated);
+                  "scratch access of %u bytes at offset 0x%" PRIx64
+                  " is outside the lane's %u bytes",
+                  size, offset, allocated);
     throw Fault(text, lane);
 }
 
@@ -20,7 +22,8 @@ namespace {
 /// True when every lane's access lies in one range the wave has already looked up.
 bool all_in_one_range(const Wave& wave, const LaneAddresses& addresses, uint32_t size, bool write) {
     return addresses.is_bounded &&
-           wave.memory.is_cached(addresses.lowest, addresses.highest - addresses.lowest + size, write);
+           wave.memory.is_cached(addresses.lowest, addresses.highest - addresses.lowest + size,
+                                 write);
 }
 
 template <Segment S, bool Write, uint32_t Size, typename Body>
@@ -47,7 +50,9 @@ void access_lanes(Wave& wave, const Inst& inst, Body&& body) {
 template <Segment S, Data D>
 void load(Wave& wave, const Inst& inst) {
     if (inst.lds) [[unlikely]] {
-        throw Fault("the LDS bit of FLAT loads is not implemented: gfx940 and later have opcodes of their own");
+        throw Fault(
+            "the LDS bit of FLAT loads is not implemented: gfx940 and later have opcodes of their "
+            "own");
     }
     const uint16_t target = inst.dst[0].index;
     access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
@@ -58,19 +63,21 @@ void load(Wave& wave, const Inst& inst) {
 template <Segment S, Data D>
 void store(Wave& wave, const Inst& inst) {
     const uint16_t source = inst.src[1].index;
-    access_lanes<S, true, size_bytes(D)>(wave, inst, [&](int lane, uint8_t* target) {
-        store_lane<D>(wave, source, lane, target);
-    });
+    access_lanes<S, true, size_bytes(D)>(
+        wave, inst, [&](int lane, uint8_t* target) { store_lane<D>(wave, source, lane, target); });
 }
 
-/// Memory to LDS: lane l writes LDS at M0 + offset + l * stride; sub-dword data is widened to a dword
-/// (CDNA3 ISA 9.1.9, LLVM llvm.amdgcn.global.load.lds: the immediate applies to both addresses).
+/// Memory to LDS: lane l writes LDS at M0 + offset + l * stride; sub-dword data is widened to a
+/// dword (CDNA3 ISA 9.1.9, LLVM llvm.amdgcn.global.load.lds: the immediate applies to both
+/// addresses).
 template <Segment S, Data D>
 void load_to_lds(Wave& wave, const Inst& inst) {
     constexpr uint32_t stride = size_bytes(D) < 4 ? 4 : size_bytes(D);
-    const uint64_t base = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(static_cast<int64_t>(inst.offset));
+    const uint64_t base =
+        lds_base_from_m0(wave, inst) + static_cast<uint64_t>(static_cast<int64_t>(inst.offset));
     access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
-        uint8_t* target = lds_access(wave, base + static_cast<uint64_t>(lane) * stride, stride, lane);
+        uint8_t* target =
+            lds_access(wave, base + static_cast<uint64_t>(lane) * stride, stride, lane);
         if constexpr (size_bytes(D) < 4) {
             const uint32_t value = widen<D>(source);
             std::memcpy(target, &value, 4);
@@ -88,14 +95,14 @@ constexpr OpInfo load_row(const char* name, uint16_t opcode) {
 
 template <Segment S, Data D>
 constexpr OpInfo store_row(const char* name, uint16_t opcode) {
-    return flat_row<S>(name, opcode, kAllTargets, Access::kStore, Type::kNone, register_type(D), kNoFlags,
-                       store<S, D>);
+    return flat_row<S>(name, opcode, kAllTargets, Access::kStore, Type::kNone, register_type(D),
+                       kNoFlags, store<S, D>);
 }
 
 template <Segment S, Data D>
 constexpr OpInfo lds_row(const char* name, uint16_t opcode, TargetMask targets) {
-    return flat_row<S>(name, opcode, targets, Access::kLoad, Type::kNone, Type::kNone, kReadsM0 | kLds,
-                       load_to_lds<S, D>);
+    return flat_row<S>(name, opcode, targets, Access::kLoad, Type::kNone, Type::kNone,
+                       kReadsM0 | kLds, load_to_lds<S, D>);
 }
 
 constexpr auto kFlat = Segment::kFlat;

@@ -30,7 +30,8 @@ inline void add_offsets(uint64_t base, const uint32_t* offsets, LaneAddresses& o
     out.is_bounded = true;
 }
 
-/// Address of each lane before the segment is resolved: for scratch, the byte offset in the lane's private memory.
+/// Address of each lane before the segment is resolved: for scratch, the byte offset in the lane's
+/// private memory.
 template <Segment S>
 inline void compute_addresses(const Wave& wave, const Inst& inst, LaneAddresses& out) {
     const Operand &vaddr = inst.src[0], &saddr = inst.src[2];
@@ -42,7 +43,8 @@ inline void compute_addresses(const Wave& wave, const Inst& inst, LaneAddresses&
     } else if (saddr) {
         add_offsets(offset + read_scalar64(wave, saddr), wave.lanes(vaddr.index), out);
     } else {
-        const uint32_t *low = wave.lanes(vaddr.index), *high = wave.lanes(static_cast<uint16_t>(vaddr.index + 1));
+        const uint32_t *low = wave.lanes(vaddr.index),
+                       *high = wave.lanes(static_cast<uint16_t>(vaddr.index + 1));
         uint32_t difference = 0;
         for (int lane = 0; lane < kLanes; ++lane) {
             difference |= high[lane] ^ high[0];
@@ -57,15 +59,17 @@ inline void compute_addresses(const Wave& wave, const Inst& inst, LaneAddresses&
     }
 }
 
-[[noreturn]] void throw_scratch_out_of_range(uint64_t offset, uint32_t size, uint32_t allocated, int lane);
+[[noreturn]] void throw_scratch_out_of_range(uint64_t offset, uint32_t size, uint32_t allocated,
+                                             int lane);
 
-/// Private memory is lane-major here. Hardware swizzles it by dwords, which no program sees: it reaches another lane's
-/// memory only through a wrong offset, and that is refused.
+/// Private memory is lane-major here. Hardware swizzles it by dwords, which no program sees: it
+/// reaches another lane's memory only through a wrong offset, and that is refused.
 inline uint8_t* scratch_access(Wave& wave, uint64_t offset, uint32_t size, int lane) {
     if (offset >= wave.scratch_stride || wave.scratch_stride - offset < size) [[unlikely]] {
         throw_scratch_out_of_range(offset, size, wave.scratch_stride, lane);
     }
-    return reinterpret_cast<uint8_t*>(wave.scratch_base) + static_cast<uint64_t>(lane) * wave.scratch_stride + offset;
+    return reinterpret_cast<uint8_t*>(wave.scratch_base) +
+           static_cast<uint64_t>(lane) * wave.scratch_stride + offset;
 }
 
 template <Segment S>

@@ -29,11 +29,13 @@ void atomic(Wave& wave, const Inst& inst) {
             second = first;
             first = read_register<T>(wave, data + sizeof(T) / 4, lane);
         }
-        const T old = atomic_apply<Op, T>(resolve<S>(wave, address, sizeof(T), true, lane), first, second, mode);
+        const T old = atomic_apply<Op, T>(resolve<S>(wave, address, sizeof(T), true, lane), first,
+                                          second, mode);
         if (inst.glc) {
             uint8_t bytes[sizeof(T)];
             std::memcpy(bytes, &old, sizeof(T));
-            load_lane<sizeof(T) == 8 ? Data::kB64 : Data::kB32>(wave, inst.dst[0].index, lane, bytes);
+            load_lane<sizeof(T) == 8 ? Data::kB64 : Data::kB32>(wave, inst.dst[0].index, lane,
+                                                                bytes);
         }
     });
 }
@@ -42,8 +44,9 @@ template <Segment S, AtomicOp Op, typename T>
 constexpr OpInfo row(const char* name, uint16_t opcode, TargetMask targets = kAllTargets) {
     constexpr Type type = sizeof(T) == 8 ? Type::kB64 : Type::kB32;
     constexpr Type pair = sizeof(T) == 8 ? Type::kB128 : Type::kB64;
-    return flat_row<S>(name, opcode, targets, Access::kAtomic, type, Op == AtomicOp::kCompareSwap ? pair : type,
-                       kReturnsWithGlc, atomic<S, Op, T>);
+    return flat_row<S>(name, opcode, targets, Access::kAtomic, type,
+                       Op == AtomicOp::kCompareSwap ? pair : type, kReturnsWithGlc,
+                       atomic<S, Op, T>);
 }
 
 constexpr auto kFlat = Segment::kFlat;
@@ -118,6 +121,8 @@ constexpr OpInfo kRows[] = {
 
 }  // namespace
 
-std::span<const OpInfo> flat_atomic_rows() { return kRows; }
+std::span<const OpInfo> flat_atomic_rows() {
+    return kRows;
+}
 
 }  // namespace asmevo::emulator

@@ -24,8 +24,8 @@ constexpr Category flat_category(Access access) {
 
 /// A FLAT access may touch LDS, hence kLds on that segment.
 template <Segment S>
-constexpr OpInfo flat_row(const char* name, uint16_t opcode, TargetMask targets, Access access, Type loaded,
-                          Type stored, uint32_t flags, Handler run) {
+constexpr OpInfo flat_row(const char* name, uint16_t opcode, TargetMask targets, Access access,
+                          Type loaded, Type stored, uint32_t flags, Handler run) {
     constexpr Encoding encoding = S == Segment::kFlat     ? Encoding::kFlat
                                   : S == Segment::kGlobal ? Encoding::kGlobal
                                                           : Encoding::kScratch;

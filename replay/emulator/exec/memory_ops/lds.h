@@ -8,11 +8,13 @@
 
 namespace asmevo::emulator {
 
-[[noreturn]] void throw_lds_out_of_range(uint64_t address, uint32_t size, uint64_t allocated, int lane);
-[[noreturn]] void throw_misaligned(const char* space, uint64_t address, uint32_t alignment, int lane);
+[[noreturn]] void throw_lds_out_of_range(uint64_t address, uint32_t size, uint64_t allocated,
+                                         int lane);
+[[noreturn]] void throw_misaligned(const char* space, uint64_t address, uint32_t alignment,
+                                   int lane);
 
-/// Host pointer to `size` bytes of LDS at byte `address`, or a Fault. Hardware drops accesses beyond the allocation;
-/// a kernel that makes them is wrong, so they are refused.
+/// Host pointer to `size` bytes of LDS at byte `address`, or a Fault. Hardware drops accesses
+/// beyond the allocation; a kernel that makes them is wrong, so they are refused.
 inline uint8_t* lds_access(Wave& wave, uint64_t address, uint32_t size, int lane) {
     std::vector<uint8_t>& lds = wave.group->lds;
     if (address >= lds.size() || lds.size() - address < size) [[unlikely]] {
@@ -21,20 +23,23 @@ inline uint8_t* lds_access(Wave& wave, uint64_t address, uint32_t size, int lane
     return lds.data() + address;
 }
 
-/// Atomic operations must be naturally aligned; plain ones need not be (SH_MEM_CONFIG.ALIGNMENT_MODE is "unaligned"
-/// under HSA, LLVM's unaligned-access-mode and unaligned-ds-access).
+/// Atomic operations must be naturally aligned; plain ones need not be
+/// (SH_MEM_CONFIG.ALIGNMENT_MODE is "unaligned" under HSA, LLVM's unaligned-access-mode and
+/// unaligned-ds-access).
 inline void require_aligned(const char* space, uint64_t address, uint32_t alignment, int lane) {
     if ((address & (alignment - 1)) != 0) [[unlikely]] {
         throw_misaligned(space, address, alignment, lane);
     }
 }
 
-/// Address of a DS access. The sum is 32 bits wide: a negative base with an offset is usual compiler output.
+/// Address of a DS access. The sum is 32 bits wide: a negative base with an offset is usual
+/// compiler output.
 inline uint32_t ds_address(const Wave& wave, const Inst& inst, int lane) {
     return wave.lanes(inst.src[0].index)[lane] + static_cast<uint32_t>(inst.offset);
 }
 
-/// LDS byte offset that M0 holds for LDS-DMA and the addtid forms: 16 bits; gfx950 has 160 KiB and uses 18.
+/// LDS byte offset that M0 holds for LDS-DMA and the addtid forms: 16 bits; gfx950 has 160 KiB and
+/// uses 18.
 inline uint32_t lds_base_from_m0(const Wave& wave, const Inst& inst) {
     return wave.m0() & (inst.target == Target::kGfx950 ? 0x3ffffu : 0xffffu);
 }

@@ -1,5 +1,5 @@
-// MUBUF loads, stores, LDS-DMA and cache control (CDNA3 ISA chapter 9). Atomics stand in buffer_atomics.cpp, the
-// formatted operations of MUBUF and MTBUF in buffer_format_ops.cpp.
+// MUBUF loads, stores, LDS-DMA and cache control (CDNA3 ISA chapter 9). Atomics stand in
+// buffer_atomics.cpp, the formatted operations of MUBUF and MTBUF in buffer_format_ops.cpp.
 #include <algorithm>
 
 #include "exec/join_rows.h"
@@ -11,7 +11,8 @@
 namespace asmevo::emulator {
 namespace {
 
-/// Loads check each dword of its own: those out of range read as zero (ISA, "Range Checking", note 4).
+/// Loads check each dword of its own: those out of range read as zero (ISA, "Range Checking", note
+/// 4).
 template <Data D>
 void fetch(Wave& wave, const BufferAccess& access, int lane, uint8_t* bytes) {
     constexpr uint32_t piece = std::min(size_bytes(D), 4u);
@@ -19,7 +20,8 @@ void fetch(Wave& wave, const BufferAccess& access, int lane, uint8_t* bytes) {
     const uint64_t address = access.address(offset);
     for (uint32_t skip = 0; skip < size_bytes(D); skip += piece) {
         if (access.in_range(offset, skip)) {
-            std::memcpy(bytes + skip, wave.memory.access(address + skip, piece, false, lane), piece);
+            std::memcpy(bytes + skip, wave.memory.access(address + skip, piece, false, lane),
+                        piece);
         } else {
             std::memset(bytes + skip, 0, piece);
         }
@@ -38,7 +40,8 @@ void load_to_registers(Wave& wave, const Inst& inst) {
         });
         return;
     }
-    // The result may overwrite the address registers: a lane's address is read before its result is written.
+    // The result may overwrite the address registers: a lane's address is read before its result is
+    // written.
     for_each_lane(exec, [&](int lane) {
         uint8_t bytes[size_bytes(D)];
         fetch<D>(wave, access, lane, bytes);
@@ -46,8 +49,8 @@ void load_to_registers(Wave& wave, const Inst& inst) {
     });
 }
 
-/// LDS address: M0 + immediate + lane * stride. Sub-dword data is widened to a dword, and a lane out of range writes
-/// zeros, as its register would read zero.
+/// LDS address: M0 + immediate + lane * stride. Sub-dword data is widened to a dword, and a lane
+/// out of range writes zeros, as its register would read zero.
 template <Data D>
 void load_to_lds(Wave& wave, const Inst& inst) {
     constexpr uint32_t stride = std::max(size_bytes(D), 4u);
@@ -56,7 +59,8 @@ void load_to_lds(Wave& wave, const Inst& inst) {
     for_each_lane(wave.exec(), [&](int lane) {
         uint8_t bytes[stride];
         fetch<D>(wave, access, lane, bytes);
-        uint8_t* target = lds_access(wave, base + static_cast<uint64_t>(lane) * stride, stride, lane);
+        uint8_t* target =
+            lds_access(wave, base + static_cast<uint64_t>(lane) * stride, stride, lane);
         if constexpr (size_bytes(D) < 4) {
             const uint32_t value = widen<D>(bytes);
             std::memcpy(target, &value, 4);
@@ -99,7 +103,8 @@ void store(Wave& wave, const Inst& inst) {
         const uint64_t address = access.address(offset);
         for (uint32_t skip = 0; skip < size_bytes(D); skip += piece) {
             if (access.in_range(offset, skip)) {
-                std::memcpy(wave.memory.access(address + skip, piece, true, lane), bytes + skip, piece);
+                std::memcpy(wave.memory.access(address + skip, piece, true, lane), bytes + skip,
+                            piece);
             }
         }
     });
@@ -111,7 +116,8 @@ void store_from_lds(Wave& wave, const Inst& inst) {
     for_each_lane(wave.exec(), [&](int lane) {
         const BufferOffset offset = access.at(lane);
         if (access.in_range(offset, 0)) {
-            const uint8_t* source = lds_access(wave, base + static_cast<uint64_t>(lane) * 4, 4, lane);
+            const uint8_t* source =
+                lds_access(wave, base + static_cast<uint64_t>(lane) * 4, 4, lane);
             std::memcpy(wave.memory.access(access.address(offset), 4, true, lane), source, 4);
         }
     });
@@ -122,19 +128,25 @@ void cache_control(Wave&, const Inst&) {}
 
 template <Data D>
 constexpr OpInfo load_row(const char* name, uint16_t opcode) {
-    return buffer_row(Encoding::kMubuf, name, opcode, kAllTargets, Category::kVmemLoad, register_type(D), Type::kNone,
-                      is_half(D) ? kDstIsRead : kNoFlags, load<D>);
+    return buffer_row(Encoding::kMubuf, name, opcode, kAllTargets, Category::kVmemLoad,
+                      register_type(D), Type::kNone, is_half(D) ? kDstIsRead : kNoFlags, load<D>);
 }
 
 template <Data D>
 constexpr OpInfo store_row(const char* name, uint16_t opcode) {
-    return buffer_row(Encoding::kMubuf, name, opcode, kAllTargets, Category::kVmemStore, Type::kNone, register_type(D),
-                      kNoFlags, store<D>);
+    return buffer_row(Encoding::kMubuf, name, opcode, kAllTargets, Category::kVmemStore,
+                      Type::kNone, register_type(D), kNoFlags, store<D>);
 }
 
 constexpr OpInfo cache_row(const char* name, uint16_t opcode, TargetMask targets) {
-    return OpInfo{.name = name, .encoding = Encoding::kMubuf, .opcode = opcode, .targets = targets,
-                  .category = Category::kVmemCache, .dst = {}, .src = {}, .flags = kIgnoresExec,
+    return OpInfo{.name = name,
+                  .encoding = Encoding::kMubuf,
+                  .opcode = opcode,
+                  .targets = targets,
+                  .category = Category::kVmemCache,
+                  .dst = {},
+                  .src = {},
+                  .flags = kIgnoresExec,
                   .run = cache_control};
 }
 
@@ -161,8 +173,8 @@ constexpr OpInfo kRows[] = {
     load_row<Data::kI8High>("buffer_load_sbyte_d16_hi", 0x23),
     load_row<Data::kB16Low>("buffer_load_short_d16", 0x24),
     load_row<Data::kB16High>("buffer_load_short_d16_hi", 0x25),
-    buffer_row(Encoding::kMubuf, "buffer_store_lds_dword", 0x3d, kGfx90aBit, Category::kVmemStore, Type::kNone,
-               Type::kNone, kReadsM0 | kLds, store_from_lds),
+    buffer_row(Encoding::kMubuf, "buffer_store_lds_dword", 0x3d, kGfx90aBit, Category::kVmemStore,
+               Type::kNone, Type::kNone, kReadsM0 | kLds, store_from_lds),
     cache_row("buffer_wbl2", 0x28, kAllTargets),
     cache_row("buffer_invl2", 0x29, kGfx90aBit),
     cache_row("buffer_inv", 0x29, kGfx940Plus),
@@ -173,7 +185,8 @@ constexpr OpInfo kRows[] = {
 }  // namespace
 
 std::span<const OpInfo> mubuf_ops() {
-    static const std::vector<OpInfo> rows = join_rows({kRows, buffer_atomic_rows(), buffer_format_rows()});
+    static const std::vector<OpInfo> rows =
+        join_rows({kRows, buffer_atomic_rows(), buffer_format_rows()});
     return rows;
 }
 

@@ -15,9 +15,10 @@ namespace {
 /// Working set of one instruction, kept between instructions of a thread: 64 KiB.
 struct Workspace {
     MatrixOperand a, b;
-    float a_lanes[64 * 4];            // 4x4 blocks: A's row of one D register, spread over the lanes, for each k
+    float a_lanes[64 *
+                  4];  // 4x4 blocks: A's row of one D register, spread over the lanes, for each k
     int32_t a_lane_exponents[64 * 4];
-    uint16_t b_rows[32][64];          // SMFMAC: for each row of A, the k that each stored element stands at
+    uint16_t b_rows[32][64];  // SMFMAC: for each row of A, the k that each stored element stands at
     LaneArray d[32];
 };
 
@@ -26,7 +27,8 @@ Workspace& workspace() {
     return *space;
 }
 
-/// f32 operands flush their denormals as MODE says; CDNA2's 16-bit ones always do, to +0 (MMA-Sim, ftz_mul).
+/// f32 operands flush their denormals as MODE says; CDNA2's 16-bit ones always do, to +0 (MMA-Sim,
+/// ftz_mul).
 void flush_inputs(const MatrixOp& op, Element element, uint32_t mode, float* value) {
     const bool is_single = element == Element::kF32;
     if (is_single ? (mode >> 4 & 1) != 0 : op.arithmetic != Arithmetic::kFlushed) {
@@ -45,8 +47,8 @@ struct OperandLayout {
     int k, stride, blgp;
 };
 
-void unpack(const Wave& wave, const Inst& inst, const MatrixOp& op, uint16_t base, const OperandLayout& layout,
-            MatrixOperand& out) {
+void unpack(const Wave& wave, const Inst& inst, const MatrixOp& op, uint16_t base,
+            const OperandLayout& layout, MatrixOperand& out) {
     out.stride = layout.stride;
     out.has_special = false;
     const int per_lane = layout.k * layout.stride / kLanes;
@@ -64,14 +66,18 @@ void unpack(const Wave& wave, const Inst& inst, const MatrixOp& op, uint16_t bas
         decode_elements(layout.element, inst.target, bits, value, exponent, out.has_special);
         flush_inputs(op, layout.element, wave.mode, value);
         for (int first = 0; first < kLanes; first += layout.stride) {
-            const int k = k_of(layout.element, per_lane, kLanes / layout.stride, first / layout.stride, index);
-            std::memcpy(out.value + k * layout.stride, value + first, sizeof(float) * layout.stride);
-            std::memcpy(out.exponent + k * layout.stride, exponent + first, sizeof(int32_t) * layout.stride);
+            const int k = k_of(layout.element, per_lane, kLanes / layout.stride,
+                               first / layout.stride, index);
+            std::memcpy(out.value + k * layout.stride, value + first,
+                        sizeof(float) * layout.stride);
+            std::memcpy(out.exponent + k * layout.stride, exponent + first,
+                        sizeof(int32_t) * layout.stride);
         }
     }
 }
 
-/// Multiplies each block of 32 k by its power of two. The products stay exact: the scaled values are still f32.
+/// Multiplies each block of 32 k by its power of two. The products stay exact: the scaled values
+/// are still f32.
 void apply_scale(const uint8_t* scale, MatrixOperand& operand) {
     constexpr int kBlock = 32, kBias = 127, kNan = 255, kLargest = 126;
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -93,9 +99,11 @@ void apply_scale(const uint8_t* scale, MatrixOperand& operand) {
     }
 }
 
-/// SMFMAC, 4:2 sparsity: stored element e of a lane is element 2-bit-index of its group of four. With cbsz = 0, abid
-/// chooses the set of indices inside the register; otherwise the first set counts (CDNA3 ISA 7.4).
-void find_sparse_rows(const Wave& wave, const Inst& inst, const MatrixOp& op, uint16_t rows[32][64]) {
+/// SMFMAC, 4:2 sparsity: stored element e of a lane is element 2-bit-index of its group of four.
+/// With cbsz = 0, abid chooses the set of indices inside the register; otherwise the first set
+/// counts (CDNA3 ISA 7.4).
+void find_sparse_rows(const Wave& wave, const Inst& inst, const MatrixOp& op,
+                      uint16_t rows[32][64]) {
     const int per_lane = op.shape.a_k() * op.shape.m / kLanes, sets = 16 / per_lane;
     const int set = inst.cbsz == 0 ? inst.abid % sets : 0;
     const uint32_t* index = wave.lanes(inst.src[2].index);
@@ -103,21 +111,31 @@ void find_sparse_rows(const Wave& wave, const Inst& inst, const MatrixOp& op, ui
         const int row = lane % op.shape.m, first = lane / op.shape.m * per_lane;
         for (int e = 0; e < per_lane; ++e) {
             const uint32_t select = index[lane] >> (2 * (set * per_lane + e)) & 3;
-            rows[row][first + e] = static_cast<uint16_t>((first + e) / 2 * 4 + static_cast<int>(select));
+            rows[row][first + e] =
+                static_cast<uint16_t>((first + e) / 2 * 4 + static_cast<int>(select));
         }
     }
 }
 
 void dot(Arithmetic arithmetic, const DotInputs& in, const float* c, float* d) {
     switch (arithmetic) {
-        case Arithmetic::kFma: dot_fma(in, c, d); return;
-        case Arithmetic::kTruncated: dot_truncated(in, c, d); return;
-        case Arithmetic::kTruncatedPair: dot_truncated_pair(in, c, d); return;
-        default: dot_flushed(in, c, d); return;
+        case Arithmetic::kFma:
+            dot_fma(in, c, d);
+            return;
+        case Arithmetic::kTruncated:
+            dot_truncated(in, c, d);
+            return;
+        case Arithmetic::kTruncatedPair:
+            dot_truncated_pair(in, c, d);
+            return;
+        default:
+            dot_flushed(in, c, d);
+            return;
     }
 }
 
-/// Spreads A over the lanes of D register `reg` of a 4x4 shape, where each four lanes have a block of their own.
+/// Spreads A over the lanes of D register `reg` of a 4x4 shape, where each four lanes have a block
+/// of their own.
 void spread_a(const Inst& inst, const MatrixOp& op, int reg, Workspace& space) {
     for (int k = 0; k < op.shape.k; ++k) {
         for (int lane = 0; lane < kLanes; ++lane) {
@@ -130,7 +148,8 @@ void spread_a(const Inst& inst, const MatrixOp& op, int reg, Workspace& space) {
 
 void read_accumulator(const Wave& wave, const Operand& c, int reg, int lane, float out[8]) {
     if (c.is_vgpr()) {
-        std::memcpy(out, wave.lanes(static_cast<uint16_t>(c.index + reg)) + lane, 8 * sizeof(float));
+        std::memcpy(out, wave.lanes(static_cast<uint16_t>(c.index + reg)) + lane,
+                    8 * sizeof(float));
         return;
     }
     for (int i = 0; i < 8; ++i) {
@@ -138,7 +157,8 @@ void read_accumulator(const Wave& wave, const Operand& c, int reg, int lane, flo
     }
 }
 
-void compute_register(const Wave& wave, const Inst& inst, const MatrixOp& op, int reg, Workspace& space) {
+void compute_register(const Wave& wave, const Inst& inst, const MatrixOp& op, int reg,
+                      Workspace& space) {
     const MatrixShape& shape = op.shape;
     const bool is_small = shape.n == 4;
     if (is_small) {
@@ -180,11 +200,19 @@ int broadcast_block(const Inst& inst, const MatrixOp& op, int block) {
 
 int blgp_lane(int lane, int blgp) {
     switch (blgp) {
-        case 1: return lane % 32;
-        case 2: return lane % 32 + 32;
-        case 3: return (lane + 16) % kLanes;
-        case 4: case 5: case 6: case 7: return lane % 16 + 16 * (blgp - 4);
-        default: return lane;
+        case 1:
+            return lane % 32;
+        case 2:
+            return lane % 32 + 32;
+        case 3:
+            return (lane + 16) % kLanes;
+        case 4:
+        case 5:
+        case 6:
+        case 7:
+            return lane % 16 + 16 * (blgp - 4);
+        default:
+            return lane;
     }
 }
 
@@ -200,7 +228,8 @@ void check_modifiers(const Inst& inst, const MatrixOp& op) {
         return;
     }
     const bool broadcasts = inst.cbsz != 0 || inst.abid != 0;
-    if (broadcasts && (!op.allows_broadcast || 1 << inst.cbsz > op.shape.blocks || inst.abid >= 1 << inst.cbsz)) {
+    if (broadcasts &&
+        (!op.allows_broadcast || 1 << inst.cbsz > op.shape.blocks || inst.abid >= 1 << inst.cbsz)) {
         throw Fault("cbsz and abid name no block of this matrix instruction");
     }
     if (inst.blgp != 0 && !op.allows_blgp && !op.blgp_negates) {
@@ -208,13 +237,14 @@ void check_modifiers(const Inst& inst, const MatrixOp& op) {
     }
 }
 
-void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t* scale_a, const uint8_t* scale_b) {
+void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t* scale_a,
+                const uint8_t* scale_b) {
     check_modifiers(inst, op);
     Workspace& space = workspace();
     const MatrixShape& shape = op.shape;
     unpack(wave, inst, op, inst.src[0].index, {op.a, shape.a_k(), shape.stride_a(), 0}, space.a);
-    unpack(wave, inst, op, inst.src[1].index, {op.b, shape.k, shape.stride_b(), op.allows_blgp ? inst.blgp : 0},
-           space.b);
+    unpack(wave, inst, op, inst.src[1].index,
+           {op.b, shape.k, shape.stride_b(), op.allows_blgp ? inst.blgp : 0}, space.b);
     if (scale_a != nullptr) {
         apply_scale(scale_a, space.a);
         apply_scale(scale_b, space.b);

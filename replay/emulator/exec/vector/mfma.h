@@ -1,8 +1,8 @@
 // Matrix instructions: what the parts of the MFMA implementation share.
 //
-// An instruction runs in three steps: unpack A and B from registers into per-k rows, compute D row piece by row piece
-// (eight lanes at a time), write D back. Layouts are those of AMD's matrix instruction calculator; the arithmetic is
-// in mfma_dot.cpp.
+// An instruction runs in three steps: unpack A and B from registers into per-k rows, compute D row
+// piece by row piece (eight lanes at a time), write D back. Layouts are those of AMD's matrix
+// instruction calculator; the arithmetic is in mfma_dot.cpp.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct MatrixOp {
     MatrixShape shape;
     Element a, b;
     Arithmetic arithmetic;
-    uint8_t group = 1;          // products summed before the accumulator joins
+    uint8_t group = 1;              // products summed before the accumulator joins
     bool allows_broadcast = false;  // cbsz and abid name a block of A
     bool allows_blgp = false;       // blgp permutes the lanes of B
     bool blgp_negates = false;      // f64 on gfx940 and later
@@ -46,8 +46,8 @@ struct MatrixOp {
 constexpr int kMaxMatrixElements = 2048;  // 16x16x128 and 32x32x64: M * K
 constexpr int32_t kZeroExponent = -1000;  // of a zero: below every product of real operands
 
-/// A or B, one row of stride() elements for each k. Exponents are those of the unnormalised significand: a denormal
-/// has the format's smallest exponent (MMA-Sim, frexp_and_normalize).
+/// A or B, one row of stride() elements for each k. Exponents are those of the unnormalised
+/// significand: a denormal has the format's smallest exponent (MMA-Sim, frexp_and_normalize).
 struct MatrixOperand {
     alignas(32) float value[kMaxMatrixElements];
     alignas(32) int32_t exponent[kMaxMatrixElements];
@@ -56,24 +56,35 @@ struct MatrixOperand {
 };
 
 /// Bits of element `index` of each lane, from the registers starting at `base`.
-void extract_element(const Wave& wave, uint16_t base, Element element, int index, uint32_t out[kLanes]);
+void extract_element(const Wave& wave, uint16_t base, Element element, int index,
+                     uint32_t out[kLanes]);
 constexpr int element_bits(Element element) {
     switch (element) {
-        case Element::kF64: return 64;
-        case Element::kF32: case Element::kXf32: return 32;
-        case Element::kF16: case Element::kBf16: return 16;
-        case Element::kFp6: case Element::kBf6: return 6;
-        case Element::kFp4: return 4;
-        default: return 8;
+        case Element::kF64:
+            return 64;
+        case Element::kF32:
+        case Element::kXf32:
+            return 32;
+        case Element::kF16:
+        case Element::kBf16:
+            return 16;
+        case Element::kFp6:
+        case Element::kBf6:
+            return 6;
+        case Element::kFp4:
+            return 4;
+        default:
+            return 8;
     }
 }
 
 /// Decodes 64 elements to values and exponents.
-void decode_elements(Element element, Target target, const uint32_t bits[kLanes], float* value, int32_t* exponent,
-                     bool& has_special);
+void decode_elements(Element element, Target target, const uint32_t bits[kLanes], float* value,
+                     int32_t* exponent, bool& has_special);
 
-/// Inputs of one dot product piece: eight lanes of D, all k. Row k of A starts at a + k * a_stride; with
-/// `a_is_uniform` only its first element counts, for all lanes. Row b_row[k] belongs to k, or row k without b_row.
+/// Inputs of one dot product piece: eight lanes of D, all k. Row k of A starts at a + k * a_stride;
+/// with `a_is_uniform` only its first element counts, for all lanes. Row b_row[k] belongs to k, or
+/// row k without b_row.
 struct DotInputs {
     const float* a_value;
     const int32_t* a_exponent;
@@ -93,11 +104,13 @@ void dot_truncated_pair(const DotInputs& in, const float* c, float* d);
 void dot_fma(const DotInputs& in, const float* c, float* d);
 void dot_flushed(const DotInputs& in, const float* c, float* d);
 
-/// The exact model for one element, in scalar code: every special case. `pair` selects kTruncatedPair.
+/// The exact model for one element, in scalar code: every special case. `pair` selects
+/// kTruncatedPair.
 float dot_reference(const DotInputs& in, int lane, float c, bool pair);
 
-/// k of an operand's element: `index` of those that one lane holds, in lane group `group` of `groups`. More than 16
-/// elements of 8 bits stand in pieces of 16 that alternate between the groups (gfx950; narrower ones do not).
+/// k of an operand's element: `index` of those that one lane holds, in lane group `group` of
+/// `groups`. More than 16 elements of 8 bits stand in pieces of 16 that alternate between the
+/// groups (gfx950; narrower ones do not).
 constexpr int k_of(Element element, int per_lane, int groups, int group, int index) {
     if (per_lane > 16 && element_bits(element) >= 8) {
         return (index / 16 * groups + group) * 16 + index % 16;
@@ -105,7 +118,8 @@ constexpr int k_of(Element element, int per_lane, int groups, int group, int ind
     return group * per_lane + index;
 }
 
-/// `scale_a` and `scale_b`: per lane, the biased exponent (e8m0) of the lane's row and block of 32 k; or null.
+/// `scale_a` and `scale_b`: per lane, the biased exponent (e8m0) of the lane's row and block of 32
+/// k; or null.
 void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t* scale_a = nullptr,
                 const uint8_t* scale_b = nullptr);
 void run_matrix_f64(Wave& wave, const Inst& inst, const MatrixOp& op);

@@ -1,5 +1,6 @@
-// The sums of products inside matrix instructions, bit for bit as measured on MI300X and MI200 by others
-// (MMA-Sim, arXiv 2511.10909; the algorithms are restated in the reference page cdna3_facts, section 6.3).
+// The sums of products inside matrix instructions, bit for bit as measured on MI300X and MI200 by
+// others (MMA-Sim, arXiv 2511.10909; the algorithms are restated in the reference page cdna3_facts,
+// section 6.3).
 #include <immintrin.h>
 
 #include <cmath>
@@ -9,12 +10,13 @@
 namespace asmevo::emulator {
 namespace {
 
-// Outside this window of group exponents f32 products could round, underflow or overflow: the scalar model decides.
+// Outside this window of group exponents f32 products could round, underflow or overflow: the
+// scalar model decides.
 constexpr int kLowExponent = -100, kHighExponent = 125;
 constexpr int kNoExponent = -500;  // below: every product of the group is zero
 
 struct Group {
-    __m256i sum;       // 24 fraction bits relative to 2^exponent
+    __m256i sum;  // 24 fraction bits relative to 2^exponent
     __m256i exponent;
 };
 
@@ -24,25 +26,32 @@ inline __m256 load_a(const DotInputs& in, int k) {
 }
 inline __m256i load_a_exponent(const DotInputs& in, int k) {
     const int32_t* row = in.a_exponent + k * in.a_stride;
-    return in.a_is_uniform ? _mm256_set1_epi32(*row) : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
+    return in.a_is_uniform ? _mm256_set1_epi32(*row)
+                           : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
 }
-inline int b_offset(const DotInputs& in, int k) { return (in.b_row != nullptr ? in.b_row[k] : k) * in.b_stride; }
+inline int b_offset(const DotInputs& in, int k) {
+    return (in.b_row != nullptr ? in.b_row[k] : k) * in.b_stride;
+}
 
-/// Products k = first, first + step, … below `end`, each truncated toward zero at 2^-24 of the largest exponent.
-/// The scaling by a power of two is exact, so a plain conversion truncates the exact product.
+/// Products k = first, first + step, … below `end`, each truncated toward zero at 2^-24 of the
+/// largest exponent. The scaling by a power of two is exact, so a plain conversion truncates the
+/// exact product.
 inline Group sum_group(const DotInputs& in, int first, int end, int step) {
     __m256i exponent = _mm256_set1_epi32(2 * kZeroExponent);
     for (int k = first; k < end; k += step) {
         const auto* b = reinterpret_cast<const __m256i*>(in.b_exponent + b_offset(in, k));
-        exponent = _mm256_max_epi32(exponent, _mm256_add_epi32(load_a_exponent(in, k), _mm256_loadu_si256(b)));
+        exponent = _mm256_max_epi32(
+            exponent, _mm256_add_epi32(load_a_exponent(in, k), _mm256_loadu_si256(b)));
     }
-    const __m256i clamped = _mm256_min_epi32(_mm256_max_epi32(exponent, _mm256_set1_epi32(kLowExponent)),
-                                             _mm256_set1_epi32(kHighExponent));
-    const __m256 scale =
-        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_sub_epi32(_mm256_set1_epi32(24 + 127), clamped), 23));
+    const __m256i clamped =
+        _mm256_min_epi32(_mm256_max_epi32(exponent, _mm256_set1_epi32(kLowExponent)),
+                         _mm256_set1_epi32(kHighExponent));
+    const __m256 scale = _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_sub_epi32(_mm256_set1_epi32(24 + 127), clamped), 23));
     __m256i sum = _mm256_setzero_si256();
     for (int k = first; k < end; k += step) {
-        const __m256 product = _mm256_mul_ps(load_a(in, k), _mm256_loadu_ps(in.b_value + b_offset(in, k)));
+        const __m256 product =
+            _mm256_mul_ps(load_a(in, k), _mm256_loadu_ps(in.b_value + b_offset(in, k)));
         sum = _mm256_add_epi32(sum, _mm256_cvttps_epi32(_mm256_mul_ps(product, scale)));
     }
     return {sum, exponent};
@@ -57,20 +66,26 @@ inline __m256i outside_window(__m256i exponent) {
 }
 
 inline __m256d power_of_two(__m256i exponent64) {
-    return _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_add_epi64(exponent64, _mm256_set1_epi64x(1023)), 52));
+    return _mm256_castsi256_pd(
+        _mm256_slli_epi64(_mm256_add_epi64(exponent64, _mm256_set1_epi64x(1023)), 52));
 }
-inline __m256d power_of_two(__m128i exponent32) { return power_of_two(_mm256_cvtepi32_epi64(exponent32)); }
+inline __m256d power_of_two(__m128i exponent32) {
+    return power_of_two(_mm256_cvtepi32_epi64(exponent32));
+}
 
-/// Four lanes of: align group sum (31 fraction bits and a guard) and accumulator (24) to the larger exponent, floor
-/// both, add, normalise, floor at 31 fraction bits, round to f32. All in exact doubles.
-inline __m128 round_quad(__m128i sum, __m128i exponent, __m128 c, __m128i c_exponent, __m128 c_keep) {
+/// Four lanes of: align group sum (31 fraction bits and a guard) and accumulator (24) to the larger
+/// exponent, floor both, add, normalise, floor at 31 fraction bits, round to f32. All in exact
+/// doubles.
+inline __m128 round_quad(__m128i sum, __m128i exponent, __m128 c, __m128i c_exponent,
+                         __m128 c_keep) {
     const __m128i larger = _mm_max_epi32(exponent, c_exponent);
-    const __m256d dot = _mm256_floor_pd(
-        _mm256_mul_pd(_mm256_cvtepi32_pd(sum),
-                      power_of_two(_mm_add_epi32(_mm_sub_epi32(exponent, larger), _mm_set1_epi32(8)))));
-    const __m256d aligned_c = _mm256_floor_pd(_mm256_mul_pd(
-        _mm256_cvtps_pd(c), power_of_two(_mm_sub_epi32(_mm_set1_epi32(24), larger))));
-    const __m256d kept_c = _mm256_and_pd(aligned_c, _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm_castps_si128(c_keep))));
+    const __m256d dot = _mm256_floor_pd(_mm256_mul_pd(
+        _mm256_cvtepi32_pd(sum),
+        power_of_two(_mm_add_epi32(_mm_sub_epi32(exponent, larger), _mm_set1_epi32(8)))));
+    const __m256d aligned_c = _mm256_floor_pd(
+        _mm256_mul_pd(_mm256_cvtps_pd(c), power_of_two(_mm_sub_epi32(_mm_set1_epi32(24), larger))));
+    const __m256d kept_c = _mm256_and_pd(
+        aligned_c, _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm_castps_si128(c_keep))));
     const __m256d total = _mm256_add_pd(dot, _mm256_mul_pd(kept_c, _mm256_set1_pd(256.0)));
     // Exponent of the total, which counts units of 2^(larger - 32); f32 denormals start at 2^-126.
     const __m256i raw = _mm256_srli_epi64(_mm256_slli_epi64(_mm256_castpd_si256(total), 1), 53);
@@ -80,19 +95,23 @@ inline __m128 round_quad(__m128i sum, __m128i exponent, __m128 c, __m128i c_expo
     const __m256i result_exponent =
         _mm256_blendv_epi8(smallest, natural, _mm256_cmpgt_epi64(natural, smallest));
     const __m256i last_bit = _mm256_sub_epi64(result_exponent, _mm256_set1_epi64x(31));
-    const __m256d floored = _mm256_floor_pd(_mm256_mul_pd(total, power_of_two(_mm256_sub_epi64(unit, last_bit))));
+    const __m256d floored =
+        _mm256_floor_pd(_mm256_mul_pd(total, power_of_two(_mm256_sub_epi64(unit, last_bit))));
     return _mm256_cvtpd_ps(_mm256_mul_pd(floored, power_of_two(last_bit)));
 }
 
 /// Exponent of f32 lanes; zero and denormals count as 2^-126.
 inline __m256i float_exponent(__m256 value) {
-    const __m256i raw = _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(value), 23), _mm256_set1_epi32(255));
+    const __m256i raw =
+        _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(value), 23), _mm256_set1_epi32(255));
     return _mm256_sub_epi32(_mm256_max_epi32(raw, _mm256_set1_epi32(1)), _mm256_set1_epi32(127));
 }
 
-/// Joins a group and the accumulator. `drop_small`: an accumulator more than 25 binades below does not count.
+/// Joins a group and the accumulator. `drop_small`: an accumulator more than 25 binades below does
+/// not count.
 inline __m256 accumulate(__m256i sum, __m256i exponent, __m256 c, bool drop_small) {
-    // Far below the smallest accumulator exponent the exact value no longer matters, and 2^-400 is still a double.
+    // Far below the smallest accumulator exponent the exact value no longer matters, and 2^-400 is
+    // still a double.
     exponent = _mm256_max_epi32(exponent, _mm256_set1_epi32(-400));
     const __m256i c_exponent = float_exponent(c);
     __m256i keep = _mm256_set1_epi32(-1);
@@ -103,18 +122,21 @@ inline __m256 accumulate(__m256i sum, __m256i exponent, __m256 c, bool drop_smal
     const __m128 low = round_quad(_mm256_castsi256_si128(sum), _mm256_castsi256_si128(exponent),
                                   _mm256_castps256_ps128(c), _mm256_castsi256_si128(c_exponent),
                                   _mm256_castps256_ps128(keep_ps));
-    const __m128 high = round_quad(_mm256_extracti128_si256(sum, 1), _mm256_extracti128_si256(exponent, 1),
-                                   _mm256_extractf128_ps(c, 1), _mm256_extracti128_si256(c_exponent, 1),
-                                   _mm256_extractf128_ps(keep_ps, 1));
+    const __m128 high =
+        round_quad(_mm256_extracti128_si256(sum, 1), _mm256_extracti128_si256(exponent, 1),
+                   _mm256_extractf128_ps(c, 1), _mm256_extracti128_si256(c_exponent, 1),
+                   _mm256_extractf128_ps(keep_ps, 1));
     return _mm256_set_m128(high, low);
 }
 
 /// Even and odd sums aligned by floor at 24 bits to the larger of their exponents.
 inline Group join_pair(const Group& even, const Group& odd) {
-    const __m256i exponent = _mm256_max_epi32(even.exponent, odd.exponent), most = _mm256_set1_epi32(31);
+    const __m256i exponent = _mm256_max_epi32(even.exponent, odd.exponent),
+                  most = _mm256_set1_epi32(31);
     const __m256i even_shift = _mm256_min_epi32(_mm256_sub_epi32(exponent, even.exponent), most);
     const __m256i odd_shift = _mm256_min_epi32(_mm256_sub_epi32(exponent, odd.exponent), most);
-    return {_mm256_add_epi32(_mm256_srav_epi32(even.sum, even_shift), _mm256_srav_epi32(odd.sum, odd_shift)),
+    return {_mm256_add_epi32(_mm256_srav_epi32(even.sum, even_shift),
+                             _mm256_srav_epi32(odd.sum, odd_shift)),
             exponent};
 }
 
@@ -124,15 +146,18 @@ void dot(const DotInputs& in, const float* c, float* d) {
     __m256i doubtful = _mm256_setzero_si256();
     for (int first = 0; first < in.k; first += in.group) {
         const int end = first + in.group < in.k ? first + in.group : in.k;
-        const Group group = Pair ? join_pair(sum_group(in, first, end, 2), sum_group(in, first + 1, end, 2))
-                                 : sum_group(in, first, end, 1);
+        const Group group =
+            Pair ? join_pair(sum_group(in, first, end, 2), sum_group(in, first + 1, end, 2))
+                 : sum_group(in, first, end, 1);
         doubtful = _mm256_or_si256(doubtful, outside_window(group.exponent));
         accumulator = accumulate(group.sum, group.exponent, accumulator, Pair);
     }
     _mm256_storeu_ps(d, accumulator);
     // A result that is not finite, or operands that are not, go through the scalar model.
-    const __m256i not_finite = _mm256_cmpgt_epi32(float_exponent(accumulator), _mm256_set1_epi32(127));
-    int scalar_lanes = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_or_si256(doubtful, not_finite)));
+    const __m256i not_finite =
+        _mm256_cmpgt_epi32(float_exponent(accumulator), _mm256_set1_epi32(127));
+    int scalar_lanes =
+        _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_or_si256(doubtful, not_finite)));
     if (in.has_special) {
         scalar_lanes = 0xff;
     }
@@ -152,25 +177,34 @@ inline __m256 flush(__m256 value, bool keep_sign) {
     return _mm256_blendv_ps(value, zero, is_small);
 }
 
-inline __m256 add_flushed(__m256 a, __m256 b) { return flush(_mm256_add_ps(a, b), true); }
+inline __m256 add_flushed(__m256 a, __m256 b) {
+    return flush(_mm256_add_ps(a, b), true);
+}
 
 }  // namespace
 
-void dot_truncated(const DotInputs& in, const float* c, float* d) { dot<false>(in, c, d); }
-void dot_truncated_pair(const DotInputs& in, const float* c, float* d) { dot<true>(in, c, d); }
+void dot_truncated(const DotInputs& in, const float* c, float* d) {
+    dot<false>(in, c, d);
+}
+void dot_truncated_pair(const DotInputs& in, const float* c, float* d) {
+    dot<true>(in, c, d);
+}
 
 void dot_fma(const DotInputs& in, const float* c, float* d) {
     __m256 accumulator = _mm256_loadu_ps(c);
     for (int k = 0; k < in.k; ++k) {
-        accumulator = _mm256_fmadd_ps(load_a(in, k), _mm256_loadu_ps(in.b_value + b_offset(in, k)), accumulator);
+        accumulator = _mm256_fmadd_ps(load_a(in, k), _mm256_loadu_ps(in.b_value + b_offset(in, k)),
+                                      accumulator);
     }
     _mm256_storeu_ps(d, accumulator);
 }
 
-/// A and B arrive with their denormals flushed to +0 (run_matrix); products and sums keep the sign of what they flush.
+/// A and B arrive with their denormals flushed to +0 (run_matrix); products and sums keep the sign
+/// of what they flush.
 void dot_flushed(const DotInputs& in, const float* c, float* d) {
     const auto product = [&](int k) {
-        return flush(_mm256_mul_ps(load_a(in, k), _mm256_loadu_ps(in.b_value + b_offset(in, k))), true);
+        return flush(_mm256_mul_ps(load_a(in, k), _mm256_loadu_ps(in.b_value + b_offset(in, k))),
+                     true);
     };
     __m256 accumulator = flush(_mm256_loadu_ps(c), false);
     for (int k = 0; k < in.k; k += in.group) {

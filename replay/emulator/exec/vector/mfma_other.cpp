@@ -1,4 +1,5 @@
-// Matrix instructions with f64 and i32 results, and the moves between architectural and accumulation registers.
+// Matrix instructions with f64 and i32 results, and the moves between architectural and
+// accumulation registers.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -10,12 +11,14 @@ namespace asmevo::emulator {
 namespace {
 
 double read_double(const Wave& wave, uint16_t index, int lane) {
-    const uint64_t bits = static_cast<uint64_t>(wave.lanes(static_cast<uint16_t>(index + 1))[lane]) << 32 |
+    const uint64_t bits = static_cast<uint64_t>(wave.lanes(static_cast<uint16_t>(index + 1))[lane])
+                              << 32 |
                           wave.lanes(index)[lane];
     return std::bit_cast<double>(bits);
 }
 
-/// Inline constants of an f64 accumulator: codes 240 to 247 are ±0.5, ±1, ±2, ±4, 248 is 1/(2 pi); the rest integers.
+/// Inline constants of an f64 accumulator: codes 240 to 247 are ±0.5, ±1, ±2, ±4, 248 is 1/(2 pi);
+/// the rest integers.
 double inline_double(const Operand& c) {
     constexpr uint16_t kFirstFloat = 240, kInverseTwoPi = 248;
     if (c.index == kInverseTwoPi) {
@@ -28,7 +31,9 @@ double inline_double(const Operand& c) {
     return std::bit_cast<double>(static_cast<int64_t>(static_cast<int32_t>(c.constant)));
 }
 
-double negate_if(double value, bool negate) { return negate ? -value : value; }
+double negate_if(double value, bool negate) {
+    return negate ? -value : value;
+}
 
 /// Lane that holds A's (or B's) element: `outer` is the row (or column).
 int input_lane(const MatrixShape& shape, int outer, int block, int k) {
@@ -46,8 +51,8 @@ void unpack_bytes(const Wave& wave, uint16_t base, int k, int stride, int blgp, 
         extract_element(wave, base, Element::kI8, index, bits);
         for (int lane = 0; lane < kLanes; ++lane) {
             const int row = k_of(Element::kI8, per_lane, kLanes / stride, lane / stride, index);
-            out[row * stride + lane % stride] =
-                static_cast<uint32_t>(static_cast<int32_t>(static_cast<int8_t>(bits[blgp_lane(lane, blgp)])));
+            out[row * stride + lane % stride] = static_cast<uint32_t>(
+                static_cast<int32_t>(static_cast<int8_t>(bits[blgp_lane(lane, blgp)])));
         }
     }
 }
@@ -69,16 +74,20 @@ void run_matrix_f64(Wave& wave, const Inst& inst, const MatrixOp& op) {
     double result[4][kLanes];
     for (int reg = 0; reg < registers; ++reg) {
         for (int lane = 0; lane < kLanes; ++lane) {
-            // D, one row (a register pair) at a time: 16x16 has column lane mod 16 and row lane / 16 + 4 * reg.
+            // D, one row (a register pair) at a time: 16x16 has column lane mod 16 and row lane /
+            // 16 + 4 * reg.
             const int column = lane % shape.n, block = lane / shape.n % shape.blocks;
             const int row = lane / (shape.n * shape.blocks) + 4 * reg;
-            double sum = inst.src[2].is_vgpr()
-                             ? read_double(wave, static_cast<uint16_t>(inst.src[2].index + 2 * reg), lane)
-                             : inline_double(inst.src[2]);
+            double sum =
+                inst.src[2].is_vgpr()
+                    ? read_double(wave, static_cast<uint16_t>(inst.src[2].index + 2 * reg), lane)
+                    : inline_double(inst.src[2]);
             sum = negate_if(sum, op.blgp_negates && (inst.blgp & 4) != 0);
             for (int k = 0; k < shape.k; ++k) {
-                const double a = read_double(wave, inst.src[0].index, input_lane(shape, row, block, k));
-                const double b = read_double(wave, inst.src[1].index, input_lane(shape, column, block, k));
+                const double a =
+                    read_double(wave, inst.src[0].index, input_lane(shape, row, block, k));
+                const double b =
+                    read_double(wave, inst.src[1].index, input_lane(shape, column, block, k));
                 sum = std::fma(negate_if(a, op.blgp_negates && (inst.blgp & 1) != 0),
                                negate_if(b, op.blgp_negates && (inst.blgp & 2) != 0), sum);
             }
@@ -88,7 +97,8 @@ void run_matrix_f64(Wave& wave, const Inst& inst, const MatrixOp& op) {
     for (int reg = 0; reg < registers; ++reg) {
         for (int lane = 0; lane < kLanes; ++lane) {
             const uint64_t bits = std::bit_cast<uint64_t>(result[reg][lane]);
-            wave.lanes(static_cast<uint16_t>(inst.dst[0].index + 2 * reg))[lane] = static_cast<uint32_t>(bits);
+            wave.lanes(static_cast<uint16_t>(inst.dst[0].index + 2 * reg))[lane] =
+                static_cast<uint32_t>(bits);
             wave.lanes(static_cast<uint16_t>(inst.dst[0].index + 2 * reg + 1))[lane] =
                 static_cast<uint32_t>(bits >> 32);
         }

@@ -1,4 +1,5 @@
-// The CDNA3 dot product in scalar doubles, with every special value: what mfma_dot.cpp falls back to.
+// The CDNA3 dot product in scalar doubles, with every special value: what mfma_dot.cpp falls back
+// to.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -23,13 +24,15 @@ constexpr int kNothing = -999;
 
 Term product_at(const DotInputs& in, int lane, int k, bool pair) {
     const int b_row = in.b_row != nullptr ? in.b_row[k] : k;
-    const int a_at = k * in.a_stride + (in.a_is_uniform ? 0 : lane), b_at = b_row * in.b_stride + lane;
+    const int a_at = k * in.a_stride + (in.a_is_uniform ? 0 : lane),
+              b_at = b_row * in.b_stride + lane;
     double product = static_cast<double>(in.a_value[a_at]) * static_cast<double>(in.b_value[b_at]);
     int exponent = in.a_exponent[a_at] + in.b_exponent[b_at];
     if (product == 0) {
         exponent = kNothing;
     } else if (!pair && std::isfinite(product)) {
-        // A product of 2^128 or more is an infinity; it counts by its unnormalised exponent (MMA-Sim, tr_fdpa).
+        // A product of 2^128 or more is an infinity; it counts by its unnormalised exponent
+        // (MMA-Sim, tr_fdpa).
         const int carried = std::abs(product) >= std::ldexp(1.0, exponent + 1) ? 1 : 0;
         if (exponent + carried >= 128) {
             product = std::copysign(std::numeric_limits<double>::infinity(), product);
@@ -44,7 +47,8 @@ Sum sum_terms(const DotInputs& in, int lane, int first, int end, int step, bool 
         out.exponent = std::max(out.exponent, product_at(in, lane, k, pair).exponent);
     }
     for (int k = first; k < end; k += step) {
-        out.value += std::trunc(std::ldexp(product_at(in, lane, k, pair).product, 24 - out.exponent));
+        out.value +=
+            std::trunc(std::ldexp(product_at(in, lane, k, pair).product, 24 - out.exponent));
     }
     return out;
 }
@@ -60,7 +64,8 @@ float round_once(double total, int unit_exponent) {
     }
     const int natural = total == 0 ? -126 : std::ilogb(total) + unit_exponent;
     const int last_bit = std::max(natural, -126) - 31;
-    return static_cast<float>(std::ldexp(std::floor(std::ldexp(total, unit_exponent - last_bit)), last_bit));
+    return static_cast<float>(
+        std::ldexp(std::floor(std::ldexp(total, unit_exponent - last_bit)), last_bit));
 }
 
 float join(const Sum& dot, float c, bool pair) {

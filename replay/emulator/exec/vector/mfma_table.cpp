@@ -1,5 +1,6 @@
-// Table of matrix instructions and of the moves to and from accumulation registers. Passes are those of AMD's matrix
-// instruction calculator (cycles / 4); gfx950's own shapes have LLVM's (SISchedule.td).
+// Table of matrix instructions and of the moves to and from accumulation registers. Passes are
+// those of AMD's matrix instruction calculator (cycles / 4); gfx950's own shapes have LLVM's
+// (SISchedule.td).
 #include "exec/fault.h"
 #include "exec/join_rows.h"
 #include "exec/vector/mfma.h"
@@ -15,32 +16,62 @@ constexpr MatrixShape shape_of(int m, int n, int k, int blocks) {
             static_cast<uint8_t>(blocks)};
 }
 
-// cbsz/abid exist only where there are several blocks; blgp there too and on all f32 forms (and on all of CDNA2's).
+// cbsz/abid exist only where there are several blocks; blgp there too and on all f32 forms (and on
+// all of CDNA2's).
 constexpr MatrixOp f32(int m, int n, int k, int blocks) {
-    return {.shape = shape_of(m, n, k, blocks), .a = kF32, .b = kF32, .arithmetic = Arithmetic::kFma,
-            .allows_broadcast = blocks > 1, .allows_blgp = true};
+    return {.shape = shape_of(m, n, k, blocks),
+            .a = kF32,
+            .b = kF32,
+            .arithmetic = Arithmetic::kFma,
+            .allows_broadcast = blocks > 1,
+            .allows_blgp = true};
 }
 constexpr MatrixOp f64(int m, int n, int k, int blocks, bool blgp_negates = false) {
-    return {.shape = shape_of(m, n, k, blocks), .a = kF64, .b = kF64, .arithmetic = Arithmetic::kFma,
+    return {.shape = shape_of(m, n, k, blocks),
+            .a = kF64,
+            .b = kF64,
+            .arithmetic = Arithmetic::kFma,
             .blgp_negates = blgp_negates};
 }
 constexpr MatrixOp xf32(int m, int n, int k) {
-    return {.shape = shape_of(m, n, k, 1), .a = kXf32, .b = kXf32, .arithmetic = Arithmetic::kTruncated, .group = 4};
+    return {.shape = shape_of(m, n, k, 1),
+            .a = kXf32,
+            .b = kXf32,
+            .arithmetic = Arithmetic::kTruncated,
+            .group = 4};
 }
 constexpr MatrixOp half(int m, int n, int k, int blocks, Element element) {
-    return {.shape = shape_of(m, n, k, blocks), .a = element, .b = element, .arithmetic = Arithmetic::kTruncated,
-            .group = 8, .allows_broadcast = blocks > 1, .allows_blgp = blocks > 1};
+    return {.shape = shape_of(m, n, k, blocks),
+            .a = element,
+            .b = element,
+            .arithmetic = Arithmetic::kTruncated,
+            .group = 8,
+            .allows_broadcast = blocks > 1,
+            .allows_blgp = blocks > 1};
 }
 constexpr MatrixOp flushed(int m, int n, int k, int blocks, Element element, int group) {
-    return {.shape = shape_of(m, n, k, blocks), .a = element, .b = element, .arithmetic = Arithmetic::kFlushed,
-            .group = static_cast<uint8_t>(group), .allows_broadcast = blocks > 1, .allows_blgp = true};
+    return {.shape = shape_of(m, n, k, blocks),
+            .a = element,
+            .b = element,
+            .arithmetic = Arithmetic::kFlushed,
+            .group = static_cast<uint8_t>(group),
+            .allows_broadcast = blocks > 1,
+            .allows_blgp = true};
 }
 constexpr MatrixOp float8(int m, int n, int k, Element a, Element b) {
-    return {.shape = shape_of(m, n, k, 1), .a = a, .b = b, .arithmetic = Arithmetic::kTruncatedPair, .group = 16};
+    return {.shape = shape_of(m, n, k, 1),
+            .a = a,
+            .b = b,
+            .arithmetic = Arithmetic::kTruncatedPair,
+            .group = 16};
 }
 constexpr MatrixOp bytes(int m, int n, int k, int blocks, bool is_cdna2 = false) {
-    return {.shape = shape_of(m, n, k, blocks), .a = kI8, .b = kI8, .arithmetic = Arithmetic::kInteger,
-            .allows_broadcast = blocks > 1, .allows_blgp = is_cdna2 || blocks > 1};
+    return {.shape = shape_of(m, n, k, blocks),
+            .a = kI8,
+            .b = kI8,
+            .arithmetic = Arithmetic::kInteger,
+            .allows_broadcast = blocks > 1,
+            .allows_blgp = is_cdna2 || blocks > 1};
 }
 constexpr MatrixOp sparse(MatrixOp op) {
     op.shape.is_sparse = true;
@@ -59,8 +90,9 @@ void run(Wave& wave, const Inst& inst) {
     }
 }
 
-/// v_mfma_ld_scale_b32: the first half of v_mfma_scale_*, which the assembler writes as one instruction. A byte of
-/// each register, chosen by op_sel and op_sel_hi, scales the f8f6f4 operation that follows.
+/// v_mfma_ld_scale_b32: the first half of v_mfma_scale_*, which the assembler writes as one
+/// instruction. A byte of each register, chosen by op_sel and op_sel_hi, scales the f8f6f4
+/// operation that follows.
 void load_scale(Wave& wave, const Inst& inst) {
     for (int which = 0; which < 2; ++which) {
         const Operand& source = inst.src[which];
@@ -96,17 +128,24 @@ void run_f8f6f4(Wave& wave, const Inst& inst) {
 
 constexpr Type registers(int dwords) {
     switch (dwords) {
-        case 1: return Type::kB32;
-        case 2: return Type::kB64;
-        case 4: return Type::kB128;
-        case 8: return Type::kB256;
-        case 16: return Type::kB512;
-        default: return Type::kB1024;
+        case 1:
+            return Type::kB32;
+        case 2:
+            return Type::kB64;
+        case 4:
+            return Type::kB128;
+        case 8:
+            return Type::kB256;
+        case 16:
+            return Type::kB512;
+        default:
+            return Type::kB1024;
     }
 }
 
 template <MatrixOp Op>
-constexpr OpInfo row_with(const char* name, uint16_t opcode, TargetMask targets, int passes, Handler handler) {
+constexpr OpInfo row_with(const char* name, uint16_t opcode, TargetMask targets, int passes,
+                          Handler handler) {
     constexpr MatrixShape s = Op.shape;
     constexpr int bits = element_bits(Op.a), result_dwords = Op.a == kF64 ? 2 : 1;
     constexpr Type a = registers(s.a_k() * s.stride_a() * bits / (kLanes * 32));
@@ -152,16 +191,27 @@ void move_register(Wave& wave, const Inst& inst) {
 }
 
 constexpr OpInfo move_row(const char* name, Encoding encoding, uint16_t opcode) {
-    return OpInfo{.name = name, .encoding = encoding, .opcode = opcode, .targets = kAllTargets,
-                  .category = Category::kValu, .dst = {Type::kB32, Type::kNone},
+    return OpInfo{.name = name,
+                  .encoding = encoding,
+                  .opcode = opcode,
+                  .targets = kAllTargets,
+                  .category = Category::kValu,
+                  .dst = {Type::kB32, Type::kNone},
                   .src = {Type::kB32, Type::kNone, Type::kNone, Type::kNone},
-                  .flags = encoding == Encoding::kVop1 ? kNoVop3 : kNoFlags, .run = move_register};
+                  .flags = encoding == Encoding::kVop1 ? kNoVop3 : kNoFlags,
+                  .run = move_register};
 }
 
 constexpr OpInfo kMovesAndScale[] = {
-    OpInfo{.name = "v_mfma_ld_scale_b32", .encoding = Encoding::kVop3p, .opcode = 0x2c, .targets = kGfx950Bit,
-           .category = Category::kMfma, .dst = {}, .src = {Type::kB32, Type::kB32, Type::kNone, Type::kNone},
-           .flags = kIgnoresExec, .run = load_scale},
+    OpInfo{.name = "v_mfma_ld_scale_b32",
+           .encoding = Encoding::kVop3p,
+           .opcode = 0x2c,
+           .targets = kGfx950Bit,
+           .category = Category::kMfma,
+           .dst = {},
+           .src = {Type::kB32, Type::kB32, Type::kNone, Type::kNone},
+           .flags = kIgnoresExec,
+           .run = load_scale},
     move_row("v_accvgpr_mov_b32", Encoding::kVop1, 0x52),
     move_row("v_accvgpr_read_b32", Encoding::kVop3p, 0x58),
     move_row("v_accvgpr_write_b32", Encoding::kVop3p, 0x59),
@@ -243,16 +293,24 @@ constexpr OpInfo kCdna3[] = {
 constexpr OpInfo kSparse[] = {
     row<sparse(half(16, 16, 64, 1, kBf16))>("v_smfmac_f32_16x16x64_bf16", 0x39, kGfx950Bit, 4),
     row<sparse(bytes(16, 16, 128, 1))>("v_smfmac_i32_16x16x128_i8", 0x3a, kGfx950Bit, 4),
-    row<sparse(float8(16, 16, 128, kBf8, kBf8))>("v_smfmac_f32_16x16x128_bf8_bf8", 0x3b, kGfx950Bit, 4),
-    row<sparse(float8(16, 16, 128, kBf8, kFp8))>("v_smfmac_f32_16x16x128_bf8_fp8", 0x3c, kGfx950Bit, 4),
-    row<sparse(float8(16, 16, 128, kFp8, kBf8))>("v_smfmac_f32_16x16x128_fp8_bf8", 0x3d, kGfx950Bit, 4),
-    row<sparse(float8(16, 16, 128, kFp8, kFp8))>("v_smfmac_f32_16x16x128_fp8_fp8", 0x43, kGfx950Bit, 4),
+    row<sparse(float8(16, 16, 128, kBf8, kBf8))>("v_smfmac_f32_16x16x128_bf8_bf8", 0x3b, kGfx950Bit,
+                                                 4),
+    row<sparse(float8(16, 16, 128, kBf8, kFp8))>("v_smfmac_f32_16x16x128_bf8_fp8", 0x3c, kGfx950Bit,
+                                                 4),
+    row<sparse(float8(16, 16, 128, kFp8, kBf8))>("v_smfmac_f32_16x16x128_fp8_bf8", 0x3d, kGfx950Bit,
+                                                 4),
+    row<sparse(float8(16, 16, 128, kFp8, kFp8))>("v_smfmac_f32_16x16x128_fp8_fp8", 0x43, kGfx950Bit,
+                                                 4),
     row<sparse(half(32, 32, 32, 1, kBf16))>("v_smfmac_f32_32x32x32_bf16", 0x46, kGfx950Bit, 8),
     row<sparse(bytes(32, 32, 64, 1))>("v_smfmac_i32_32x32x64_i8", 0x47, kGfx950Bit, 8),
-    row<sparse(float8(32, 32, 64, kBf8, kBf8))>("v_smfmac_f32_32x32x64_bf8_bf8", 0x4b, kGfx950Bit, 8),
-    row<sparse(float8(32, 32, 64, kBf8, kFp8))>("v_smfmac_f32_32x32x64_bf8_fp8", 0x4e, kGfx950Bit, 8),
-    row<sparse(float8(32, 32, 64, kFp8, kBf8))>("v_smfmac_f32_32x32x64_fp8_bf8", 0x4f, kGfx950Bit, 8),
-    row<sparse(float8(32, 32, 64, kFp8, kFp8))>("v_smfmac_f32_32x32x64_fp8_fp8", 0x53, kGfx950Bit, 8),
+    row<sparse(float8(32, 32, 64, kBf8, kBf8))>("v_smfmac_f32_32x32x64_bf8_bf8", 0x4b, kGfx950Bit,
+                                                8),
+    row<sparse(float8(32, 32, 64, kBf8, kFp8))>("v_smfmac_f32_32x32x64_bf8_fp8", 0x4e, kGfx950Bit,
+                                                8),
+    row<sparse(float8(32, 32, 64, kFp8, kBf8))>("v_smfmac_f32_32x32x64_fp8_bf8", 0x4f, kGfx950Bit,
+                                                8),
+    row<sparse(float8(32, 32, 64, kFp8, kFp8))>("v_smfmac_f32_32x32x64_fp8_fp8", 0x53, kGfx950Bit,
+                                                8),
     row<sparse(half(16, 16, 64, 1, kF16))>("v_smfmac_f32_16x16x64_f16", 0x5a, kGfx950Bit, 4),
     row<sparse(half(32, 32, 32, 1, kF16))>("v_smfmac_f32_32x32x32_f16", 0x5b, kGfx950Bit, 8),
     row<sparse(half(16, 16, 32, 1, kF16))>("v_smfmac_f32_16x16x32_f16", 0x62, kGfx940Plus, 4),
@@ -261,14 +319,22 @@ constexpr OpInfo kSparse[] = {
     row<sparse(half(32, 32, 16, 1, kBf16))>("v_smfmac_f32_32x32x16_bf16", 0x68, kGfx940Plus, 8),
     row<sparse(bytes(16, 16, 64, 1))>("v_smfmac_i32_16x16x64_i8", 0x6a, kGfx940Plus, 4),
     row<sparse(bytes(32, 32, 32, 1))>("v_smfmac_i32_32x32x32_i8", 0x6c, kGfx940Plus, 8),
-    row<sparse(float8(16, 16, 64, kBf8, kBf8))>("v_smfmac_f32_16x16x64_bf8_bf8", 0x78, kGfx940Plus, 4),
-    row<sparse(float8(16, 16, 64, kBf8, kFp8))>("v_smfmac_f32_16x16x64_bf8_fp8", 0x79, kGfx940Plus, 4),
-    row<sparse(float8(16, 16, 64, kFp8, kBf8))>("v_smfmac_f32_16x16x64_fp8_bf8", 0x7a, kGfx940Plus, 4),
-    row<sparse(float8(16, 16, 64, kFp8, kFp8))>("v_smfmac_f32_16x16x64_fp8_fp8", 0x7b, kGfx940Plus, 4),
-    row<sparse(float8(32, 32, 32, kBf8, kBf8))>("v_smfmac_f32_32x32x32_bf8_bf8", 0x7c, kGfx940Plus, 8),
-    row<sparse(float8(32, 32, 32, kBf8, kFp8))>("v_smfmac_f32_32x32x32_bf8_fp8", 0x7d, kGfx940Plus, 8),
-    row<sparse(float8(32, 32, 32, kFp8, kBf8))>("v_smfmac_f32_32x32x32_fp8_bf8", 0x7e, kGfx940Plus, 8),
-    row<sparse(float8(32, 32, 32, kFp8, kFp8))>("v_smfmac_f32_32x32x32_fp8_fp8", 0x7f, kGfx940Plus, 8),
+    row<sparse(float8(16, 16, 64, kBf8, kBf8))>("v_smfmac_f32_16x16x64_bf8_bf8", 0x78, kGfx940Plus,
+                                                4),
+    row<sparse(float8(16, 16, 64, kBf8, kFp8))>("v_smfmac_f32_16x16x64_bf8_fp8", 0x79, kGfx940Plus,
+                                                4),
+    row<sparse(float8(16, 16, 64, kFp8, kBf8))>("v_smfmac_f32_16x16x64_fp8_bf8", 0x7a, kGfx940Plus,
+                                                4),
+    row<sparse(float8(16, 16, 64, kFp8, kFp8))>("v_smfmac_f32_16x16x64_fp8_fp8", 0x7b, kGfx940Plus,
+                                                4),
+    row<sparse(float8(32, 32, 32, kBf8, kBf8))>("v_smfmac_f32_32x32x32_bf8_bf8", 0x7c, kGfx940Plus,
+                                                8),
+    row<sparse(float8(32, 32, 32, kBf8, kFp8))>("v_smfmac_f32_32x32x32_bf8_fp8", 0x7d, kGfx940Plus,
+                                                8),
+    row<sparse(float8(32, 32, 32, kFp8, kBf8))>("v_smfmac_f32_32x32x32_fp8_bf8", 0x7e, kGfx940Plus,
+                                                8),
+    row<sparse(float8(32, 32, 32, kFp8, kFp8))>("v_smfmac_f32_32x32x32_fp8_fp8", 0x7f, kGfx940Plus,
+                                                8),
 };
 
 }  // namespace

@@ -11,15 +11,18 @@
 namespace asmevo::emulator {
 namespace {
 
-/// A floating-point format of at most eight bits. FNUZ: one NaN at the sign bit alone, no infinity, no -0.
+/// A floating-point format of at most eight bits. FNUZ: one NaN at the sign bit alone, no infinity,
+/// no -0.
 struct SmallFormat {
     int exponent_bits, mantissa_bits, bias;
     enum Specials : uint8_t { kNone, kFnuz, kNanOnly, kIeee } specials;
 };
 
 constexpr SmallFormat kFp8Fnuz{4, 3, 8, SmallFormat::kFnuz}, kBf8Fnuz{5, 2, 16, SmallFormat::kFnuz};
-constexpr SmallFormat kFp8Ocp{4, 3, 7, SmallFormat::kNanOnly}, kBf8Ocp{5, 2, 15, SmallFormat::kIeee};
-constexpr SmallFormat kFp6Format{2, 3, 1, SmallFormat::kNone}, kBf6Format{3, 2, 3, SmallFormat::kNone};
+constexpr SmallFormat kFp8Ocp{4, 3, 7, SmallFormat::kNanOnly},
+    kBf8Ocp{5, 2, 15, SmallFormat::kIeee};
+constexpr SmallFormat kFp6Format{2, 3, 1, SmallFormat::kNone},
+    kBf6Format{3, 2, 3, SmallFormat::kNone};
 constexpr SmallFormat kFp4Format{2, 1, 1, SmallFormat::kNone};
 
 struct SmallTable {
@@ -31,10 +34,14 @@ struct SmallTable {
 bool is_nan(const SmallFormat& format, unsigned code, int exponent, int mantissa) {
     const int top = (1 << format.exponent_bits) - 1;
     switch (format.specials) {
-        case SmallFormat::kFnuz: return code == 0x80;
-        case SmallFormat::kNanOnly: return exponent == top && mantissa == (1 << format.mantissa_bits) - 1;
-        case SmallFormat::kIeee: return exponent == top && mantissa != 0;
-        default: return false;
+        case SmallFormat::kFnuz:
+            return code == 0x80;
+        case SmallFormat::kNanOnly:
+            return exponent == top && mantissa == (1 << format.mantissa_bits) - 1;
+        case SmallFormat::kIeee:
+            return exponent == top && mantissa != 0;
+        default:
+            return false;
     }
 }
 
@@ -43,11 +50,13 @@ SmallTable make_table(const SmallFormat& format) {
     const int width = 1 + format.exponent_bits + format.mantissa_bits;
     for (unsigned code = 0; code < 1u << width; ++code) {
         const int mantissa = static_cast<int>(code & ((1u << format.mantissa_bits) - 1));
-        const int exponent = static_cast<int>(code >> format.mantissa_bits & ((1u << format.exponent_bits) - 1));
+        const int exponent =
+            static_cast<int>(code >> format.mantissa_bits & ((1u << format.exponent_bits) - 1));
         const float sign = (code >> (width - 1) & 1) != 0 ? -1.0f : 1.0f;
         const int real_exponent = (exponent > 0 ? exponent : 1) - format.bias;
         const int significand = mantissa + (exponent > 0 ? 1 << format.mantissa_bits : 0);
-        table.value[code] = sign * std::ldexp(static_cast<float>(significand), real_exponent - format.mantissa_bits);
+        table.value[code] = sign * std::ldexp(static_cast<float>(significand),
+                                              real_exponent - format.mantissa_bits);
         table.exponent[code] = significand == 0 ? kZeroExponent : real_exponent;
         const bool is_infinite = format.specials == SmallFormat::kIeee &&
                                  exponent == (1 << format.exponent_bits) - 1 && mantissa == 0;
@@ -64,11 +73,15 @@ SmallTable make_table(const SmallFormat& format) {
 const SmallTable& table_of(Element element, Target target) {
     static const SmallTable fnuz[2] = {make_table(kFp8Fnuz), make_table(kBf8Fnuz)};
     static const SmallTable ocp[2] = {make_table(kFp8Ocp), make_table(kBf8Ocp)};
-    static const SmallTable fp6 = make_table(kFp6Format), bf6 = make_table(kBf6Format), fp4 = make_table(kFp4Format);
+    static const SmallTable fp6 = make_table(kFp6Format), bf6 = make_table(kBf6Format),
+                            fp4 = make_table(kFp4Format);
     switch (element) {
-        case Element::kFp6: return fp6;
-        case Element::kBf6: return bf6;
-        case Element::kFp4: return fp4;
+        case Element::kFp6:
+            return fp6;
+        case Element::kBf6:
+            return bf6;
+        case Element::kFp4:
+            return fp4;
         default: {
             const int which = element == Element::kBf8 ? 1 : 0;
             return target == Target::kGfx950 ? ocp[which] : fnuz[which];
@@ -76,8 +89,8 @@ const SmallTable& table_of(Element element, Target target) {
     }
 }
 
-void decode_small(const SmallTable& table, const uint32_t bits[kLanes], float* value, int32_t* exponent,
-                  bool& has_special) {
+void decode_small(const SmallTable& table, const uint32_t bits[kLanes], float* value,
+                  int32_t* exponent, bool& has_special) {
     uint8_t special = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
         value[lane] = table.value[bits[lane]];
@@ -88,8 +101,8 @@ void decode_small(const SmallTable& table, const uint32_t bits[kLanes], float* v
 }
 
 /// f32 patterns: bf16 shifted up, xf32 with its low 13 bits cut off.
-void decode_single(const uint32_t* bits, unsigned shift, uint32_t mask, float* value, int32_t* exponent,
-                   bool& has_special) {
+void decode_single(const uint32_t* bits, unsigned shift, uint32_t mask, float* value,
+                   int32_t* exponent, bool& has_special) {
     int32_t largest = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
         const uint32_t pattern = bits[lane] << shift & mask;
@@ -112,7 +125,8 @@ void decode_half(const uint32_t* bits, float* value, int32_t* exponent, bool& ha
     }
     for (int lane = 0; lane < kLanes; lane += 8) {
         const __m256i wide = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits + lane));
-        const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+        const __m128i packed =
+            _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
         _mm256_storeu_ps(value + lane, _mm256_cvtph_ps(packed));
     }
     has_special |= largest == 31;
@@ -120,7 +134,8 @@ void decode_half(const uint32_t* bits, float* value, int32_t* exponent, bool& ha
 
 }  // namespace
 
-void extract_element(const Wave& wave, uint16_t base, Element element, int index, uint32_t out[kLanes]) {
+void extract_element(const Wave& wave, uint16_t base, Element element, int index,
+                     uint32_t out[kLanes]) {
     const unsigned width = static_cast<unsigned>(element_bits(element));
     const unsigned start = static_cast<unsigned>(index) * width, shift = start % 32;
     const uint32_t mask = width == 32 ? ~0u : (1u << width) - 1;
@@ -137,14 +152,24 @@ void extract_element(const Wave& wave, uint16_t base, Element element, int index
     }
 }
 
-void decode_elements(Element element, Target target, const uint32_t bits[kLanes], float* value, int32_t* exponent,
-                     bool& has_special) {
+void decode_elements(Element element, Target target, const uint32_t bits[kLanes], float* value,
+                     int32_t* exponent, bool& has_special) {
     switch (element) {
-        case Element::kF32: decode_single(bits, 0, ~0u, value, exponent, has_special); return;
-        case Element::kXf32: decode_single(bits, 0, ~0x1fffu, value, exponent, has_special); return;
-        case Element::kBf16: decode_single(bits, 16, ~0u, value, exponent, has_special); return;
-        case Element::kF16: decode_half(bits, value, exponent, has_special); return;
-        default: decode_small(table_of(element, target), bits, value, exponent, has_special); return;
+        case Element::kF32:
+            decode_single(bits, 0, ~0u, value, exponent, has_special);
+            return;
+        case Element::kXf32:
+            decode_single(bits, 0, ~0x1fffu, value, exponent, has_special);
+            return;
+        case Element::kBf16:
+            decode_single(bits, 16, ~0u, value, exponent, has_special);
+            return;
+        case Element::kF16:
+            decode_half(bits, value, exponent, has_special);
+            return;
+        default:
+            decode_small(table_of(element, target), bits, value, exponent, has_special);
+            return;
     }
 }
 
