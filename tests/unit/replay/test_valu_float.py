@@ -157,22 +157,45 @@ def test_denormals_under_flush_mode_become_zeros_of_their_sign() -> None:
         assert int(out[3][i]) == a
 
 
-@pytest.mark.parametrize(("field", "direction"), [(1, 1), (2, -1), (3, 0)])
-def test_rounding_mode_of_mode_register_directs_f32_addition(field: int, direction: int) -> None:
-    pairs = [(0x3F800000, 0x33000000), (0xBF800000, 0xB3000000), (0x3F800000, 0xB3000000)]
-    code = f"s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), {field}\nv_add_f32 v30, v10, v11"
+def directed(form: Format, exact: Fraction, field: int) -> int:
+    """Rounded to +infinity (1), to -infinity (2) or to zero (3)."""
+    nearest = form.round(abs(exact))
+    magnitude = form.value(nearest) if not form.is_infinite(nearest) else abs(exact) * 2
+    away = (field == 1 and exact > 0) or (field == 2 and exact < 0)
+    if away and magnitude < abs(exact):
+        nearest += 1
+    elif not away and magnitude > abs(exact):
+        nearest -= 1
+    return nearest | (form.sign if exact < 0 else 0)
 
-    (got,) = run_elementwise(code, [low([a for a, _ in pairs]), low([b for _, b in pairs])], [30])
 
-    for (a, b), bits in zip(pairs, got, strict=True):
-        exact, rounded = F32.value(a) + F32.value(b), F32.value(int(bits))
-        if direction > 0:
-            assert rounded >= exact
-        elif direction < 0:
-            assert rounded <= exact
-        else:
-            assert abs(rounded) <= abs(exact)
-        assert abs(rounded - exact) < Fraction(2) ** -23
+ROUNDED: dict[str, tuple[Format, Callable[..., Fraction]]] = {
+    "v_add_f32 v30, v10, v11": (F32, lambda a, b, c: a + b),
+    "v_fma_f32 v30, v10, v11, v12": (F32, lambda a, b, c: a * b + c),
+    "v_add_f16 v30, v10, v11": (F16, lambda a, b, c: a + b),
+    "v_mul_f16 v30, v10, v11": (F16, lambda a, b, c: a * b),
+    "v_fma_legacy_f16 v30, v10, v11, v12": (F16, lambda a, b, c: a * b + c),
+    "v_mul_f64 v[30:31], v[10:11], v[12:13]": (F64, lambda a, b, c: a * b),
+    "v_fma_f64 v[30:31], v[10:11], v[12:13], v[14:15]": (F64, lambda a, b, c: a * b + c),
+}
+
+
+@pytest.mark.parametrize("field", [1, 2, 3])
+@pytest.mark.parametrize("code", ROUNDED)
+def test_rounding_field_of_mode_register_directs_arithmetic(code: str, field: int) -> None:
+    form, reference = ROUNDED[code]
+    values = [v for v in operands(form, 25) if not form.is_nan(v) and not form.is_infinite(v)]
+    generator = np.random.default_rng(13)
+    columns = [[values[i] for i in generator.integers(0, len(values), 900)] for _ in range(3)]
+    mode = f"s_setreg_imm32_b32 hwreg(HW_REG_MODE, {0 if form is F32 else 2}, 2), {field}\n"
+
+    got = run(mode + code, form, columns)
+
+    for row, actual in zip(zip(*columns, strict=True), got, strict=True):
+        exact = reference(*(form.value(one) for one in row))
+        if exact != 0:
+            expected = directed(form, exact, field)
+            assert actual == expected, f"{[hex(x) for x in row]}: {actual:#x}, {expected:#x}"
 
 
 UNARY: dict[str, Callable[[float], float]] = {
