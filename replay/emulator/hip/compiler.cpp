@@ -231,8 +231,9 @@ HIP_SLOT(hipMemcpyToSymbol)(const void* symbol, const void* from, size_t size, s
 HIP_SLOT(hipMemcpyToSymbolAsync)(const void* symbol, const void* from, size_t size, size_t offset,
                                  int, Stream* stream) {
     return api([&] {
-        return is_stream(stream) ? copy_symbol(symbol, size, offset, const_cast<void*>(from), true)
-                                 : kInvalidHandle;
+        return submit(stream, NodeType::kCopy, [=] {
+            return copy_symbol(symbol, size, offset, const_cast<void*>(from), true);
+        });
     });
 }
 HIP_SLOT(hipMemcpyFromSymbol)(void* to, const void* symbol, size_t size, size_t offset, int) {
@@ -241,7 +242,8 @@ HIP_SLOT(hipMemcpyFromSymbol)(void* to, const void* symbol, size_t size, size_t 
 HIP_SLOT(hipMemcpyFromSymbolAsync)(void* to, const void* symbol, size_t size, size_t offset, int,
                                    Stream* stream) {
     return api([&] {
-        return is_stream(stream) ? copy_symbol(symbol, size, offset, to, false) : kInvalidHandle;
+        return submit(stream, NodeType::kCopy,
+                      [=] { return copy_symbol(symbol, size, offset, to, false); });
     });
 }
 

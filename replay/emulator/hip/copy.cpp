@@ -89,10 +89,14 @@ Error fill_rows(void* to, uint64_t pitch, int value, uint64_t width, uint64_t he
     return kSuccess;
 }
 
-/// An asynchronous form: checks the stream, then does the work.
+/// An asynchronous form: goes the stream's way.
 template <typename Body>
-Error on(const Stream* stream, Body&& body) {
-    return api([&] { return is_stream(stream) ? body() : kInvalidHandle; });
+Error copy_on(const Stream* stream, Body body) {
+    return api([&] { return submit(stream, NodeType::kCopy, body); });
+}
+template <typename Body>
+Error fill_on(const Stream* stream, Body body) {
+    return api([&] { return submit(stream, NodeType::kFill, body); });
 }
 
 }  // namespace
@@ -115,10 +119,10 @@ HIP_SLOT(hipMemcpy)(void* to, const void* from, size_t size, int kind) {
     return api([&] { return copy_kind(to, from, size, kind); });
 }
 HIP_SLOT(hipMemcpyAsync)(void* to, const void* from, size_t size, int kind, Stream* stream) {
-    return on(stream, [&] { return copy_kind(to, from, size, kind); });
+    return copy_on(stream, [=] { return copy_kind(to, from, size, kind); });
 }
 HIP_SLOT(hipMemcpyWithStream)(void* to, const void* from, size_t size, int kind, Stream* stream) {
-    return on(stream, [&] { return copy_kind(to, from, size, kind); });
+    return copy_on(stream, [=] { return copy_kind(to, from, size, kind); });
 }
 HIP_SLOT(hipMemcpy_spt)(void* to, const void* from, size_t size, int kind) {
     return slot_hipMemcpy(to, from, size, kind);
@@ -136,13 +140,13 @@ HIP_SLOT(hipMemcpyDtoD)(void* to, void* from, size_t size) {
     return api([&] { return copy(to, from, size); });
 }
 HIP_SLOT(hipMemcpyHtoDAsync)(void* to, const void* from, size_t size, Stream* stream) {
-    return on(stream, [&] { return copy(to, from, size); });
+    return copy_on(stream, [=] { return copy(to, from, size); });
 }
 HIP_SLOT(hipMemcpyDtoHAsync)(void* to, void* from, size_t size, Stream* stream) {
-    return on(stream, [&] { return copy(to, from, size); });
+    return copy_on(stream, [=] { return copy(to, from, size); });
 }
 HIP_SLOT(hipMemcpyDtoDAsync)(void* to, void* from, size_t size, Stream* stream) {
-    return on(stream, [&] { return copy(to, from, size); });
+    return copy_on(stream, [=] { return copy(to, from, size); });
 }
 HIP_SLOT(hipMemcpyPeer)(void* to, int to_device, const void* from, int from_device, size_t size) {
     return api(
@@ -150,7 +154,7 @@ HIP_SLOT(hipMemcpyPeer)(void* to, int to_device, const void* from, int from_devi
 }
 HIP_SLOT(hipMemcpyPeerAsync)(void* to, int to_device, const void* from, int from_device,
                              size_t size, Stream* stream) {
-    return on(stream, [&] {
+    return copy_on(stream, [=] {
         return to_device == 0 && from_device == 0 ? copy(to, from, size) : kInvalidDevice;
     });
 }
@@ -160,15 +164,15 @@ HIP_SLOT(hipMemcpy2D)(void* to, size_t to_pitch, const void* from, size_t from_p
 }
 HIP_SLOT(hipMemcpy2DAsync)(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                            size_t width, size_t height, int kind, Stream* stream) {
-    return on(stream,
-              [&] { return copy_rows(to, to_pitch, from, from_pitch, width, height, kind); });
+    return copy_on(stream,
+                   [=] { return copy_rows(to, to_pitch, from, from_pitch, width, height, kind); });
 }
 
 HIP_SLOT(hipMemset)(void* to, int value, size_t size) {
     return api([&] { return fill(to, static_cast<uint8_t>(value), size); });
 }
 HIP_SLOT(hipMemsetAsync)(void* to, int value, size_t size, Stream* stream) {
-    return on(stream, [&] { return fill(to, static_cast<uint8_t>(value), size); });
+    return fill_on(stream, [=] { return fill(to, static_cast<uint8_t>(value), size); });
 }
 HIP_SLOT(hipMemset_spt)(void* to, int value, size_t size) {
     return slot_hipMemset(to, value, size);
@@ -180,26 +184,26 @@ HIP_SLOT(hipMemsetD8)(void* to, uint8_t value, size_t count) {
     return api([&] { return fill(to, value, count); });
 }
 HIP_SLOT(hipMemsetD8Async)(void* to, uint8_t value, size_t count, Stream* stream) {
-    return on(stream, [&] { return fill(to, value, count); });
+    return fill_on(stream, [=] { return fill(to, value, count); });
 }
 HIP_SLOT(hipMemsetD16)(void* to, uint16_t value, size_t count) {
     return api([&] { return fill(to, value, count); });
 }
 HIP_SLOT(hipMemsetD16Async)(void* to, uint16_t value, size_t count, Stream* stream) {
-    return on(stream, [&] { return fill(to, value, count); });
+    return fill_on(stream, [=] { return fill(to, value, count); });
 }
 HIP_SLOT(hipMemsetD32)(void* to, int value, size_t count) {
     return api([&] { return fill(to, value, count); });
 }
 HIP_SLOT(hipMemsetD32Async)(void* to, int value, size_t count, Stream* stream) {
-    return on(stream, [&] { return fill(to, value, count); });
+    return fill_on(stream, [=] { return fill(to, value, count); });
 }
 HIP_SLOT(hipMemset2D)(void* to, size_t pitch, int value, size_t width, size_t height) {
     return api([&] { return fill_rows(to, pitch, value, width, height); });
 }
 HIP_SLOT(hipMemset2DAsync)(void* to, size_t pitch, int value, size_t width, size_t height,
                            Stream* stream) {
-    return on(stream, [&] { return fill_rows(to, pitch, value, width, height); });
+    return fill_on(stream, [=] { return fill_rows(to, pitch, value, width, height); });
 }
 
 }  // namespace asmevo::emulator::hip

@@ -133,13 +133,20 @@ HIP_SLOT(hipMemcpy3D)(const Copy3D* copy) {
     return api([&] { return copy_box(copy); });
 }
 HIP_SLOT(hipMemcpy3DAsync)(const Copy3D* copy, Stream* stream) {
-    return api([&] { return is_stream(stream) ? copy_box(copy) : kInvalidHandle; });
+    return api([&] {
+        return copy ? submit(stream, NodeType::kCopy, [box = *copy] { return copy_box(&box); })
+                    : kInvalidValue;
+    });
 }
 HIP_SLOT(hipMemcpyParam2D)(const Copy2D* copy) {
     return api([&] { return copy_rectangle(copy); });
 }
 HIP_SLOT(hipMemcpyParam2DAsync)(const Copy2D* copy, Stream* stream) {
-    return api([&] { return is_stream(stream) ? copy_rectangle(copy) : kInvalidHandle; });
+    return api([&] {
+        return copy
+                   ? submit(stream, NodeType::kCopy, [box = *copy] { return copy_rectangle(&box); })
+                   : kInvalidValue;
+    });
 }
 HIP_SLOT(hipDrvMemcpy2DUnaligned)(const Copy2D* copy) {
     return slot_hipMemcpyParam2D(copy);
@@ -148,8 +155,9 @@ HIP_SLOT(hipMemset3D)(PitchedPointer memory, int value, Extent extent) {
     return api([&] { return fill_box(memory, value, extent); });
 }
 HIP_SLOT(hipMemset3DAsync)(PitchedPointer memory, int value, Extent extent, Stream* stream) {
-    return api(
-        [&] { return is_stream(stream) ? fill_box(memory, value, extent) : kInvalidHandle; });
+    return api([&] {
+        return submit(stream, NodeType::kFill, [=] { return fill_box(memory, value, extent); });
+    });
 }
 
 }  // namespace asmevo::emulator::hip

@@ -55,6 +55,12 @@ std::mutex g_mutex;
 LaunchMemory g_memory;
 thread_local std::string t_report = "{}";
 
+/// Where hidden queue pointers point; 0 when there is no memory.
+uint64_t queue_address() {
+    std::lock_guard lock(g_mutex);
+    return g_memory.prepare() ? g_memory.queue : 0;
+}
+
 /// The kernarg segment is visible to the device for one launch, with its exact size. Compilers
 /// widen scalar loads to the segment's alignment of 16 bytes, so the bound is rounded up to that.
 class VisibleKernarg {
@@ -135,12 +141,22 @@ Error check(const Launch& launch) {
     return kSuccess;
 }
 
-void write_packet(uint64_t address, const Launch& launch, const LaunchShape& shape,
-                  uint64_t kernarg) {
+/// A checked launch that needs nothing of its caller any more.
+struct PreparedLaunch {
+    std::shared_ptr<Module> keep_alive;
+    const Function* function;
+    LaunchShape shape;
+    bool is_cooperative;
+    std::vector<uint8_t> kernarg;
+};
+
+void write_packet(uint64_t address, const PreparedLaunch& launch, uint64_t kernarg) {
+    constexpr uint16_t kKernelDispatch = 2, kBarrier = 1 << 8;
+    constexpr uint16_t kSystemAcquire = 2 << 9, kSystemRelease = 2 << 11;
+    const LaunchShape& shape = launch.shape;
     DispatchPacket packet{};
-    packet.header = 2 | 1 << 8 | 2 << 9 |
-                    2 << 11;  // kernel dispatch; barrier; system-scope acquire and release
-    packet.setup = 3;         // dimensions
+    packet.header = kKernelDispatch | kBarrier | kSystemAcquire | kSystemRelease;
+    packet.setup = 3;  // dimensions
     packet.workgroup_size_x = static_cast<uint16_t>(shape.block.x);
     packet.workgroup_size_y = static_cast<uint16_t>(shape.block.y);
     packet.workgroup_size_z = static_cast<uint16_t>(shape.block.z);
@@ -154,20 +170,29 @@ void write_packet(uint64_t address, const Launch& launch, const LaunchShape& sha
     std::memcpy(reinterpret_cast<void*>(address), &packet, sizeof packet);
 }
 
-Error dispatch(const Launch& launch, const LaunchShape& shape) {
-    const Function& function = *launch.function;
-    const auto lock = lock_launches();
-    if (!g_memory.prepare()) {
+Error prepare(const Launch& launch, PreparedLaunch& out) {
+    const uint64_t queue = queue_address();
+    if (queue == 0) {
         return kOutOfMemory;
     }
-    auto* segment = reinterpret_cast<uint8_t*>(g_memory.kernarg);
-    const Error error =
-        build_kernarg(function, shape, launch.params, launch.extra, g_memory.queue, segment);
-    if (error != kSuccess) {
-        return error;
-    }
-    const VisibleKernarg visible(g_memory.kernarg, function.image.kernarg_size);
-    write_packet(g_memory.packet, launch, shape, g_memory.kernarg);
+    out.function = launch.function;
+    out.shape.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+    out.shape.block = {launch.block.x, launch.block.y, launch.block.z};
+    out.shape.dynamic_lds = static_cast<uint32_t>(launch.dynamic_lds);
+    out.is_cooperative = launch.is_cooperative;
+    out.kernarg.resize(launch.function->image.kernarg_size);
+    return build_kernarg(*launch.function, out.shape, launch.params, launch.extra, queue,
+                         out.kernarg.data());
+}
+
+Error dispatch(const PreparedLaunch& launch) {
+    const Function& function = *launch.function;
+    const LaunchShape& shape = launch.shape;
+    const auto lock = lock_launches();
+    std::memcpy(reinterpret_cast<void*>(g_memory.kernarg), launch.kernarg.data(),
+                launch.kernarg.size());
+    const VisibleKernarg visible(g_memory.kernarg, launch.kernarg.size());
+    write_packet(g_memory.packet, launch, g_memory.kernarg);
     DispatchRequest request;
     request.kernel = &function.image;
     request.grid = shape.grid;
@@ -195,18 +220,18 @@ Error dispatch(const Launch& launch, const LaunchShape& shape) {
 }  // namespace
 
 Error run_launch(const Launch& launch) {
-    const auto keep_alive = find_function(launch.function);
-    if (!keep_alive || !is_stream(launch.stream)) {
+    PreparedLaunch prepared;
+    prepared.keep_alive = find_function(launch.function);
+    if (!prepared.keep_alive || !is_stream(launch.stream)) {
         return kInvalidHandle;
     }
-    if (Error error = check(launch); error != kSuccess) {
+    Error error = check(launch);
+    error = error == kSuccess ? prepare(launch, prepared) : error;
+    if (error != kSuccess) {
         return error;
     }
-    LaunchShape shape;
-    shape.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
-    shape.block = {launch.block.x, launch.block.y, launch.block.z};
-    shape.dynamic_lds = static_cast<uint32_t>(launch.dynamic_lds);
-    return dispatch(launch, shape);
+    return submit(launch.stream, NodeType::kKernel,
+                  [prepared = std::move(prepared)] { return dispatch(prepared); });
 }
 
 std::unique_lock<std::mutex> lock_launches() {

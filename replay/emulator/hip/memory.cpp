@@ -120,7 +120,7 @@ HIP_SLOT(hipMallocFromPoolAsync)(void** pointer, size_t size, void*, Stream* str
 
 HIP_SLOT(hipFreeAsync)(void* pointer, Stream* stream) {
     return api_always(
-        [&] { return is_stream(stream) ? release_pointer(pointer) : kInvalidHandle; });
+        [&] { return submit(stream, NodeType::kHost, [=] { return release_pointer(pointer); }); });
 }
 
 HIP_SLOT(hipHostMalloc)(void** pointer, size_t size, unsigned flags) {

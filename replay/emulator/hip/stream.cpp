@@ -19,6 +19,7 @@ struct Event {
     unsigned flags = 0;
     bool is_recorded = false;
     Clock::time_point time;
+    std::weak_ptr<Graph> capture;  // recorded in a captured stream: who waits for it joins
 };
 constexpr unsigned kEventDisableTiming = 2;
 
@@ -44,7 +45,10 @@ Error create_stream(Stream** out, unsigned flags, int priority) {
     }
     State& s = state();
     std::lock_guard lock(s.mutex);
-    auto stream = std::make_unique<Stream>(Stream{flags, priority, s.next_stream_id++});
+    auto stream = std::make_unique<Stream>();
+    stream->flags = flags;
+    stream->priority = priority;
+    stream->id = s.next_stream_id++;
     *out = stream.get();
     s.streams[*out] = std::move(stream);
     return kSuccess;
@@ -71,26 +75,115 @@ Error get_from(const Stream* stream, Value* out, Value Stream::* member) {
     return kSuccess;
 }
 
+/// In a captured stream the event stands for that point of the graph and has no time.
 Error record_event(Event* event, const Stream* stream) {
+    std::shared_ptr<Graph> capture;
+    if (!find_stream(stream, capture)) {
+        return kInvalidHandle;
+    }
+    return with_event(event, [&](Event& e) {
+        e.is_recorded = !capture;
+        e.time = Clock::now();
+        e.capture = capture;
+        return kSuccess;
+    });
+}
+
+/// Work after an event of a captured stream belongs to the same graph.
+Error wait_event(Stream* stream, const Event* event) {
     if (!is_stream(stream)) {
         return kInvalidHandle;
     }
-    return with_event(event, [](Event& e) {
-        e.is_recorded = true;
-        e.time = Clock::now();
+    return with_event(event, [&](const Event& e) {
+        if (auto capture = e.capture.lock(); capture && state().streams.count(stream) != 0) {
+            stream->capture = std::move(capture);
+        }
         return kSuccess;
     });
 }
 
 /// All work is done: an idle stream, a reached event.
-Error check_stream(const Stream* stream) {
-    return is_stream(stream) ? kSuccess : kInvalidHandle;
+Error check_idle(const Stream* stream) {
+    std::shared_ptr<Graph> capture;
+    return !find_stream(stream, capture) ? kInvalidHandle
+           : capture                     ? kStreamCaptureUnsupported
+                                         : kSuccess;
 }
 Error check_event(const Event* event) {
-    return with_event(event, [](Event&) { return kSuccess; });
+    return with_event(event, [](const Event& e) {
+        return e.capture.expired() ? kSuccess : kStreamCaptureUnsupported;
+    });
+}
+
+/// hipStreamCaptureStatus: 0 none, 1 active. The graph's address identifies the capture.
+Error capture_status(const Stream* stream, int* status, uint64_t* id, Graph** graph) {
+    std::shared_ptr<Graph> capture;
+    if (!status || !find_stream(stream, capture)) {
+        return status ? kInvalidHandle : kInvalidValue;
+    }
+    *status = capture ? 1 : 0;
+    if (id) {
+        *id = reinterpret_cast<uint64_t>(capture.get());
+    }
+    if (graph) {
+        *graph = capture.get();
+    }
+    return kSuccess;
 }
 
 }  // namespace
+
+bool find_stream(const Stream* stream, std::shared_ptr<Graph>& capture) {
+    capture.reset();
+    if (is_special(stream)) {
+        return true;
+    }
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    const auto found = s.streams.find(stream);
+    if (found == s.streams.end()) {
+        return false;
+    }
+    capture = found->second->capture;
+    return true;
+}
+
+Error begin_capture(Stream* stream) {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    const auto found = s.streams.find(stream);
+    if (found == s.streams.end()) {
+        return is_special(stream) ? kStreamCaptureUnsupported : kInvalidHandle;
+    }
+    if (stream->capture) {
+        return kIllegalState;
+    }
+    stream->capture = std::make_shared<Graph>();
+    stream->is_capture_origin = true;
+    return kSuccess;
+}
+
+Error end_capture(Stream* stream, std::shared_ptr<Graph>& graph) {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.streams.find(stream) == s.streams.end() || !stream->capture ||
+        !stream->is_capture_origin) {
+        return kIllegalState;
+    }
+    graph = stream->capture;
+    stream->is_capture_origin = false;
+    for (const auto& [handle, joined] : s.streams) {
+        if (joined->capture == graph) {
+            joined->capture.reset();
+        }
+    }
+    for (const auto& [handle, event] : s.events) {
+        if (event->capture.lock() == graph) {
+            event->capture.reset();
+        }
+    }
+    return kSuccess;
+}
 
 bool is_stream(const Stream* stream) {
     if (is_special(stream)) {
@@ -120,13 +213,13 @@ HIP_SLOT(hipStreamDestroy)(Stream* stream) {
     });
 }
 HIP_SLOT(hipStreamSynchronize)(Stream* stream) {
-    return api([&] { return check_stream(stream); });
+    return api([&] { return check_idle(stream); });
 }
 HIP_SLOT(hipStreamSynchronize_spt)(Stream* stream) {
     return slot_hipStreamSynchronize(stream);
 }
 HIP_SLOT(hipStreamQuery)(Stream* stream) {
-    return api([&] { return check_stream(stream); });
+    return api([&] { return check_idle(stream); });
 }
 HIP_SLOT(hipStreamQuery_spt)(Stream* stream) {
     return slot_hipStreamQuery(stream);
@@ -141,31 +234,41 @@ HIP_SLOT(hipStreamGetId)(Stream* stream, uint64_t* id) {
     return api([&] { return get_from(stream, id, &Stream::id); });
 }
 HIP_SLOT(hipStreamGetDevice)(Stream* stream, int* device) {
-    return api([&] { return device ? (*device = 0, check_stream(stream)) : kInvalidValue; });
+    return api([&] {
+        return !device              ? kInvalidValue
+               : !is_stream(stream) ? kInvalidHandle
+                                    : (*device = 0, kSuccess);
+    });
 }
 HIP_SLOT_RETURNING(int, hipGetStreamDeviceId)(Stream* stream) {
     return is_stream(stream) ? 0 : -1;
 }
 HIP_SLOT(hipStreamIsCapturing)(Stream* stream, int* status) {
-    return api([&] { return status ? (*status = 0, check_stream(stream)) : kInvalidValue; });
+    return api([&] { return capture_status(stream, status, nullptr, nullptr); });
+}
+HIP_SLOT(hipStreamIsCapturing_spt)(Stream* stream, int* status) {
+    return slot_hipStreamIsCapturing(stream, status);
 }
 HIP_SLOT(hipStreamGetCaptureInfo)(Stream* stream, int* status, uint64_t* id) {
+    return api([&] { return capture_status(stream, status, id, nullptr); });
+}
+HIP_SLOT(hipStreamGetCaptureInfo_v2)(Stream* stream, int* status, uint64_t* id, Graph** graph,
+                                     const GraphNode*** dependencies, size_t* dependency_count) {
     return api([&] {
-        if (!status) {
-            return kInvalidValue;
+        if (dependencies) {
+            *dependencies = nullptr;
         }
-        *status = 0;
-        if (id) {
-            *id = 0;
+        if (dependency_count) {
+            *dependency_count = 0;
         }
-        return check_stream(stream);
+        return capture_status(stream, status, id, graph);
     });
 }
 HIP_SLOT(hipThreadExchangeStreamCaptureMode)(int* mode) {
     return api([&] { return mode ? kSuccess : kInvalidValue; });
 }
 HIP_SLOT(hipStreamWaitEvent)(Stream* stream, Event* event, unsigned) {
-    return api([&] { return is_stream(stream) ? check_event(event) : kInvalidHandle; });
+    return api([&] { return wait_event(stream, event); });
 }
 HIP_SLOT(hipStreamAddCallback)(Stream* stream, void (*callback)(Stream*, int, void*), void* data,
                                unsigned) {
@@ -173,11 +276,8 @@ HIP_SLOT(hipStreamAddCallback)(Stream* stream, void (*callback)(Stream*, int, vo
         if (!callback) {
             return kInvalidValue;
         }
-        if (!is_stream(stream)) {
-            return kInvalidHandle;
-        }
-        callback(stream, kSuccess, data);
-        return kSuccess;
+        const Error error = check_idle(stream);
+        return error == kSuccess ? (callback(stream, kSuccess, data), kSuccess) : error;
     });
 }
 HIP_SLOT(hipLaunchHostFunc)(Stream* stream, void (*function)(void*), void* data) {
@@ -185,11 +285,10 @@ HIP_SLOT(hipLaunchHostFunc)(Stream* stream, void (*function)(void*), void* data)
         if (!function) {
             return kInvalidValue;
         }
-        if (!is_stream(stream)) {
-            return kInvalidHandle;
-        }
-        function(data);
-        return kSuccess;
+        return submit(stream, NodeType::kHost, [=] {
+            function(data);
+            return kSuccess;
+        });
     });
 }
 
