@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+import asmevo
 from asmevo.commands import (
     bundle,
     capture,
@@ -35,6 +36,22 @@ for module in (doctor, emulate, capture, bundle, replay, recover, optimize, swap
     module.register(app)
 
 
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"asmevo {asmevo.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version"),
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
 def _configure_logging() -> None:
     """ASMEVO_LOG=capture:debug,shim:info sets levels per module; messages go to stderr."""
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
@@ -52,12 +69,16 @@ def main() -> NoReturn:
     except AsmevoError as error:
         print(f"asmevo: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("asmevo: interrupted", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:  # a disk that is full, a folder that went away
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"asmevo: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("asmevo: interrupted", file=sys.stderr)
+        sys.exit(130)
     sys.exit(0)
 
 

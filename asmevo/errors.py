@@ -1,7 +1,7 @@
 """Exceptions of asmevo. They mean that the tool could not do its work; a failed check is a value.
 
 AsmevoError
-├── UsageError          wrong arguments or input files
+├── UsageError          wrong arguments, files that cannot be read or written
 ├── TargetError         attach, permission, target died
 ├── CaptureError        a dispatch could not be captured
 ├── BundleError         a bundle is damaged, truncated or foreign
@@ -49,7 +49,7 @@ class AsmevoError(Exception):
 
 
 class UsageError(AsmevoError):
-    """Wrong arguments or input files."""
+    """Wrong arguments, or a file that cannot be read or written."""
 
     exit_code = 2
 
@@ -63,7 +63,9 @@ class CaptureError(AsmevoError):
 
 
 class BundleError(AsmevoError):
-    """A bundle is damaged, truncated or not a bundle."""
+    """A bundle is damaged, truncated or not a bundle: as an input file, a wrong argument."""
+
+    exit_code = 2
 
 
 class ReplayError(AsmevoError):
@@ -71,7 +73,9 @@ class ReplayError(AsmevoError):
 
 
 class CodeObjectError(AsmevoError):
-    """A code object cannot be read, recovered or rebuilt."""
+    """A code object cannot be read, recovered or rebuilt: as an input file, a wrong argument."""
+
+    exit_code = 2
 
 
 class AssemblerError(AsmevoError):

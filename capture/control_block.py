@@ -14,7 +14,7 @@ import struct
 import time
 from enum import IntEnum
 
-from asmevo.errors import CaptureError, TargetError
+from asmevo.errors import TargetError, UsageError
 
 __all__ = [
     "CONTROL_VERSION",
@@ -28,6 +28,7 @@ __all__ = [
     "RecordStatus",
     "State",
     "Verdict",
+    "encode_globs",
     "map_shared",
 ]
 
@@ -163,6 +164,20 @@ class Control(ctypes.Structure):
     )
 
 
+def encode_globs(globs: tuple[str, ...]) -> list[bytes]:
+    """Globs as the hot path reads them.
+
+    Raises:
+        UsageError: One is empty or too long, or there are too many.
+    """
+    encoded = [os.fsencode(glob) for glob in globs]
+    if not all(encoded):
+        raise UsageError("an empty glob matches no kernel", hint="'*' matches all")
+    if len(encoded) > MAX_GLOBS or any(len(glob) >= MAX_GLOB_BYTES for glob in encoded):
+        raise UsageError(f"more than {MAX_GLOBS} globs, or one of {MAX_GLOB_BYTES} bytes or more")
+    return encoded
+
+
 def map_shared(pid: int, descriptor: int, *, minimum_bytes: int) -> mmap.mmap:
     """Map a memory file of the target.
 
@@ -214,9 +229,7 @@ class ControlBlock:
 
     def set_globs(self, globs: tuple[str, ...]) -> None:
         """Say which kernels are wanted."""
-        encoded = [glob.encode() for glob in globs]
-        if len(encoded) > MAX_GLOBS or any(len(glob) >= MAX_GLOB_BYTES for glob in encoded):
-            raise CaptureError(f"more than {MAX_GLOBS} globs, or one over {MAX_GLOB_BYTES} bytes")
+        encoded = encode_globs(globs)
         for index, glob in enumerate(encoded):
             self.fields.globs[index].value = glob
         self.fields.glob_count = len(encoded)

@@ -64,7 +64,7 @@ def explain_denied(pid: int) -> TargetError:
         scope = Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip()
     except OSError:
         scope = "0"
-    fix = "run as the target's user or with CAP_SYS_PTRACE (in a container: --cap-add=SYS_PTRACE)"
+    fix = "run as the target's user or with CAP_SYS_PTRACE; in a container: --cap-add=SYS_PTRACE"
     if scope not in {"0", ""}:
         fix = (
             f"kernel.yama.ptrace_scope is {scope}: sudo sysctl kernel.yama.ptrace_scope=0, or let "

@@ -14,7 +14,7 @@ from typing import Any
 
 from asmevo.capture.bundle import open_bundle
 from asmevo.codeobject.code_object import CodeObject, content_hash
-from asmevo.errors import BundleError, UsageError
+from asmevo.errors import UsageError
 from asmevo.optimizer.gate.cost import CostUnit, compare_costs
 from asmevo.optimizer.gate.judge import Gate, Replayer
 from asmevo.optimizer.run_folder import RunFolder, RunIdentity
@@ -44,22 +44,16 @@ def read_bundles(paths: Sequence[Path]) -> BundleSet:
     """Read the manifests and the code object.
 
     Raises:
-        UsageError: a bundle cannot be read, or they hold different code objects or kernels.
+        BundleError: a bundle cannot be read.
+        UsageError: they hold different code objects or kernels.
     """
     found: dict[tuple[str, str, str], bytes] = {}
     hashes = []
     for path in paths:
-        try:
-            with open_bundle(path) as bundle:
-                manifest = bundle.manifest
-                key = (
-                    manifest.code_object.sha256,
-                    manifest.dispatch.kernel,
-                    manifest.dispatch.arch,
-                )
-                found.setdefault(key, bundle.code_object())
-        except BundleError as error:
-            raise UsageError(f"{path}: {error.args[0]}", hint=error.hint) from error
+        with open_bundle(path) as bundle:
+            manifest = bundle.manifest
+            key = (manifest.code_object.sha256, manifest.dispatch.kernel, manifest.dispatch.arch)
+            found.setdefault(key, bundle.code_object())
         text = json.dumps(manifest.to_json(), sort_keys=True)
         hashes.append(hashlib.sha256(text.encode()).hexdigest())
     if len(found) != 1:

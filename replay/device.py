@@ -89,14 +89,16 @@ class Device:
     threads: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, *, arch: str | None = None) -> Self:
         """Read `emulated[:CHIP]` or `hip[:N]`.
 
-        CHIP may also be an architecture, which stands for its usual chip.
+        CHIP may also be an architecture, which stands for its usual chip. Without CHIP it is the
+        usual one of `arch`, which may be a target id.
         """
         kind, _, rest = text.partition(":")
         if kind == DeviceKind.EMULATED:
-            return cls.emulated(chip=rest or None)
+            usual = arch.partition(":")[0] if arch and not rest else None
+            return cls.emulated(chip=rest or None, arch=usual)
         if kind == DeviceKind.HIP:
             if rest and not (rest.isascii() and rest.isdigit() and len(rest) <= 4):
                 raise UsageError(

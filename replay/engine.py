@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from asmevo.capture.bundle import open_bundle
-from asmevo.errors import AsmevoError, BundleError, ReplayError, UsageError
+from asmevo.errors import AsmevoError, BundleError, MissingToolError, ReplayError, UsageError
+from asmevo.files import read_bounded
 from asmevo.replay.candidate import CandidateCheck, describe_regions
 from asmevo.replay.device import Device
 from asmevo.replay.elements import ElementType
@@ -125,7 +126,7 @@ class ReplaySession:
             BundleError: The bundle's contents are damaged.
             ReplayError: The replay itself could not be run.
         """
-        data = _read_candidate(path)
+        data = read_bounded(path, _CANDIDATE_LIMIT_BYTES)
         if (fault := self._check.find_fault(data)) is not None:
             return _reject(path, data, Status.STATIC_REJECTED, fault)
         if not self.k0.verdict.has_passed:
@@ -226,19 +227,8 @@ class ReplaySession:
 
 def _make_error(message: Mapping[str, Any]) -> AsmevoError:
     """The worker's error as ours."""
-    text = str(message.get("message"))
-    return BundleError(text) if message.get("is_bundle_bad") else ReplayError(text)
-
-
-def _read_candidate(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(_CANDIDATE_LIMIT_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    if len(data) > _CANDIDATE_LIMIT_BYTES:
-        raise UsageError(f"{path}: larger than any code object")
-    return data
+    kinds = {kind.__name__: kind for kind in (BundleError, MissingToolError)}
+    return kinds.get(str(message.get("kind")), ReplayError)(str(message.get("message")))
 
 
 def _reject(path: Path, data: bytes, status: Status, *reasons: str) -> ObjectResult:
@@ -263,7 +253,10 @@ def replay(
     Raises:
         BundleError: The bundle is damaged.
         ReplayError: The replay itself could not be run.
+        UsageError: A candidate's file cannot be read, or the device is of another architecture.
     """
+    for path in candidates:  # before K0's run, which may take long
+        read_bounded(path, _CANDIDATE_LIMIT_BYTES)
     with ReplaySession(
         bundle_path,
         device=device,

@@ -13,7 +13,7 @@ from typing import Any
 
 from hip import hip as _hip_module
 
-from asmevo.errors import DeviceError
+from asmevo.errors import DeviceError, MissingToolError
 from asmevo.replay.compare import Bytes
 
 __all__ = ["EmulatorReport", "EventTimer", "HipFailure", "HipRuntime", "Kernel"]
@@ -90,12 +90,13 @@ class HipRuntime:
         """Open the runtime.
 
         Raises:
-            DeviceError: There is no libamdhip64.so, or it has no device.
+            MissingToolError: There is no libamdhip64.so.
+            DeviceError: It has no device.
         """
         try:
             _call("hipInit", 0)
         except RuntimeError as error:  # hip-python's, when it cannot open the library
-            raise DeviceError(
+            raise MissingToolError(
                 f"no HIP runtime: {error}", hint="asmevo doctor says what is missing"
             ) from error
         _call("hipSetDevice", 0)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from asmevo.capture.bundle import Bundle, Moment, open_bundle
 from asmevo.capture.manifest import Region
-from asmevo.errors import AsmevoError, BundleError, ReplayError
+from asmevo.errors import AsmevoError, ReplayError
 from asmevo.replay.address_hold import AddressTakenError, map_at
 from asmevo.replay.job import EXIT_ADDRESS_TAKEN, CandidateOrder, Event, Job
 from asmevo.replay.layout import PAGE_BYTES, Mapping, Memory, plan_mappings
@@ -216,7 +216,7 @@ def main() -> int:
         emit(Event.ADDRESS_TAKEN, message=str(error))
         return EXIT_ADDRESS_TAKEN
     except AsmevoError as error:
-        emit(Event.ERROR, message=str(error), is_bundle_bad=isinstance(error, BundleError))
+        emit(Event.ERROR, message=str(error), kind=type(error).__name__)
         return 1
     return 0
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from asmevo.child import become, find_program
 from asmevo.errors import UsageError
 from asmevo.native import shim_library
 from asmevo.shim.swap_manifest import read_manifest
@@ -36,15 +36,15 @@ def exec_with_shim(folder: Path, command: Sequence[str], *, log: Path | None = N
     for every other doubt.
 
     Raises:
-        UsageError: There is no such folder or no such program.
+        UsageError: There is no such folder, no such program, or the log cannot be written.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", hint="asmevo swap pack makes one")
-    program = shutil.which(command[0])
-    if program is None:
-        raise UsageError(f"{command[0]}: no such program")
+    if log is not None and not log.absolute().parent.is_dir():
+        raise UsageError(f"no folder {log.absolute().parent} for the swap log")
+    find_program(command[0])
     try:
         read_manifest(folder)
     except UsageError as error:
         print(f"asmevo: warning: nothing will be swapped: {error}", file=sys.stderr)
-    os.execve(program, list(command), shim_environment(folder, os.environ, log=log))
+    become(command, shim_environment(folder, os.environ, log=log))

@@ -45,7 +45,10 @@ def pack(run_folders: Sequence[Path], output: Path) -> tuple[SwapEntry, ...]:
         )
         entries[k0.sha256] = entry
         objects[entry.file_name] = best.data
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be made: {error.strerror}") from error
     for name, data in objects.items():
         write_whole(output / name, data)
     write_manifest(output, tuple(entries.values()))  # last: it makes the folder valid

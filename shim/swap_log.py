@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["Event", "EventKind", "read_log", "read_logs"]
+from asmevo.errors import UsageError
+
+__all__ = ["Event", "EventKind", "read_folder", "read_log", "read_logs"]
 
 _MAX_LOG_BYTES = 64 << 20
 _LINE = re.compile(r"(\S{1,40}) (\d{1,10}) (active|inactive|swapped|kept)(?: ([0-9a-f]{64}))?(.*)")
@@ -45,6 +47,20 @@ def read_logs(paths: Iterable[Path]) -> tuple[Event, ...]:
     """Events of several logs in the order of time."""
     events = [event for path in paths for event in read_log(path)]
     return tuple(sorted(events, key=lambda event: event.time_utc))
+
+
+def read_folder(folder: Path) -> tuple[Event, ...]:
+    """Events of all programs that ran with a swap folder.
+
+    Raises:
+        UsageError: There is no such folder, or a log cannot be read.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder", hint="asmevo swap pack makes one")
+    try:
+        return read_logs(sorted((folder / "log").glob("*.log")))
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from error
 
 
 def _parse_line(line: str) -> Event | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asmevo.commands.options import AsJson, print_json
 from asmevo.errors import BundleError
 
 if TYPE_CHECKING:
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-Paths = Annotated[list[Path], typer.Argument(metavar="BUNDLE…", help="Bundle files to read.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Paths = Annotated[list[Path], typer.Argument(metavar="BUNDLE…", help="Bundle files to read")]
 
 app = typer.Typer(no_args_is_help=True, help="Look at bundles and check them")
 
@@ -25,7 +25,7 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="bundle")
 
 
-@app.command("show")
+@app.command("show", no_args_is_help=True)
 def show(paths: Paths, as_json: AsJson = False) -> None:
     """Print what bundles hold: dispatch, origin, memory regions
 
@@ -42,7 +42,7 @@ def show(paths: Paths, as_json: AsJson = False) -> None:
         with open_bundle(path) as bundle:
             manifests.append((path, bundle.manifest))
     if as_json:
-        _print_json(
+        print_json(
             {"bundles": [{"path": str(path), **manifest.to_json()} for path, manifest in manifests]}
         )
         return
@@ -50,7 +50,7 @@ def show(paths: Paths, as_json: AsJson = False) -> None:
         _print_manifest(path, manifest)
 
 
-@app.command("verify")
+@app.command("verify", no_args_is_help=True)
 def verify(paths: Paths, as_json: AsJson = False) -> None:
     """Read bundles whole and check every size and hash
 
@@ -74,15 +74,9 @@ def verify(paths: Paths, as_json: AsJson = False) -> None:
         if not as_json:
             typer.echo(f"{path}: ok" if problem is None else f"damaged: {problem}")
     if as_json:
-        _print_json({"bundles": results})
+        print_json({"bundles": results})
     if not all(result["ok"] for result in results):
         raise typer.Exit(1)
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    import json
-
-    typer.echo(json.dumps(data, indent=1))
 
 
 def _print_manifest(path: Path, manifest: Manifest) -> None:

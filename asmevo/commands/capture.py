@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asmevo.commands.options import AsJson, print_json
+
 if TYPE_CHECKING:
     from asmevo.capture.collector import Captured, CaptureResult
 
@@ -25,14 +27,14 @@ def capture() -> None:
     """Capture kernel dispatches of live processes."""
 
 
-@app.command("attach")
+@app.command("attach", no_args_is_help=True)
 def attach(
-    pid: Annotated[int, typer.Argument(metavar="PID", help="Process that launches kernels.")],
+    pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="Process that launches kernels")],
     *,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the bundles.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the bundles")],
     kernel: Annotated[
         list[str] | None,
-        typer.Option("--kernel", metavar="GLOB", help="Kernel names to capture; repeatable."),
+        typer.Option("--kernel", metavar="GLOB", help="Kernel names to capture; repeatable"),
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="Dispatches of each kernel")] = 1,
     timeout: Annotated[
@@ -42,9 +44,7 @@ def attach(
         int,
         typer.Option(min=1, max=1 << 20, help="Largest dispatch, in MiB of memory"),
     ] = 2048,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Capture dispatches of a running process, then let go of it
 
@@ -57,9 +57,11 @@ def attach(
     """
     from asmevo.capture.attach import attach as attach_to
     from asmevo.capture.collector import CaptureOptions, collect, find_failure
+    from asmevo.capture.control_block import encode_globs
     from asmevo.errors import UsageError
 
     globs = tuple(kernel or ["*"])
+    encode_globs(globs)  # refuses bad ones before the process is touched
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -110,7 +112,7 @@ class _Progress:
 
 def _print_result(result: CaptureResult, *, as_json: bool) -> None:
     if as_json:
-        _print_json(result)
+        print_json(_to_json(result))
         return
     for kernel, taken in result.incomplete:
         typer.echo(f"asmevo: warning: only {taken} dispatches of {kernel[:80]} in time", err=True)
@@ -121,10 +123,8 @@ def _print_result(result: CaptureResult, *, as_json: bool) -> None:
         )
 
 
-def _print_json(result: CaptureResult) -> None:
-    import json
-
-    data: dict[str, Any] = {
+def _to_json(result: CaptureResult) -> dict[str, Any]:
+    return {
         "bundles": [
             {
                 "path": str(captured.path),
@@ -137,4 +137,3 @@ def _print_json(result: CaptureResult) -> None:
         "refused": [{"kernel": kernel, "reason": reason} for kernel, reason in result.refused],
         "seen": list(result.seen),
     }
-    typer.echo(json.dumps(data, indent=1))

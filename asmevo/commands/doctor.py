@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from asmevo.commands.options import AsJson, print_json
 
 if TYPE_CHECKING:
     from asmevo.diagnosis import Check
@@ -18,22 +19,20 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Say what is here, what is missing, and how to get it
 
-    Exit code 4 when something required is missing. Examples:
+    Exit code 4 when something required is missing.
 
-        asmevo doctor
+    asmevo doctor
 
-        asmevo doctor --json
+    asmevo doctor --json
     """
     from asmevo.diagnosis import Importance, run_checks
 
     checks = run_checks()
     if as_json:
-        print(json.dumps({"checks": [check.to_json() for check in checks]}))
+        print_json({"checks": [check.to_json() for check in checks]})
     else:
         _render(checks)
 

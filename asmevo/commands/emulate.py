@@ -11,9 +11,9 @@ __all__ = ["register"]
 
 def _emulate(
     command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- CMD…", help="The program and its arguments", show_default=False),
-    ] = None,
+        list[str],
+        typer.Argument(metavar="-- CMD…", help="The program and its arguments"),
+    ],
     arch: Annotated[
         str | None,
         typer.Option(help="Architecture: gfx90a, gfx942 or gfx950 [default: gfx942]"),
@@ -30,36 +30,22 @@ def _emulate(
         int, typer.Option(min=0, max=1024, help="Host threads that execute waves; 0: all cores")
     ] = 0,
 ) -> None:
-    """Run a HIP program on the emulated device.
+    """Run a HIP program on the emulated device
 
     The program finds the device's libamdhip64.so before any other. Its exit code is passed on.
     Times that it measures are the host's, not a GPU's.
 
-    Examples:
+    asmevo emulate -- python train.py
 
-      asmevo emulate -- python train.py
-
-      asmevo emulate --chip mi355x --threads 2 -- ./a.out
+    asmevo emulate --chip mi355x --threads 2 -- ./a.out
     """
-    import os
-    import shutil
-
-    from asmevo.errors import UsageError
+    from asmevo.child import become
     from asmevo.replay.device import Device
 
-    if not command:
-        raise UsageError("no program to run", hint="for example: asmevo emulate -- python app.py")
     device = Device.emulated(chip=chip, arch=arch, discrete=discrete, threads=threads)
-    environment = device.environment()
-    program = shutil.which(command[0])
-    if program is None:
-        raise UsageError(f"program {command[0]!r} was not found or is not executable")
-    try:
-        os.execve(program, command, environment)
-    except OSError as error:
-        raise UsageError(f"cannot start {program}: {error.strerror}") from error
+    become(command, device.environment())
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("emulate")(_emulate)
+    app.command("emulate", no_args_is_help=True)(_emulate)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asmevo.commands.options import AsJson, DeviceName, LaunchTimeout, print_json
 from asmevo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,32 +28,26 @@ def register(app: typer.Typer) -> None:
 
 def optimize(
     bundles: Annotated[
-        list[Path], typer.Argument(metavar="BUNDLE…", help="Captured dispatches of one kernel.")
+        list[Path], typer.Argument(metavar="BUNDLE…", help="Captured dispatches of one kernel")
     ],
     *,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="RUNDIR", help="Run folder; resumed if it is one."),
+        typer.Option("-o", "--output", metavar="RUNDIR", help="Run folder; resumed if it is one"),
     ],
-    device: Annotated[
-        str, typer.Option("--device", help="emulated[:CHIP] or hip[:N].")
-    ] = "emulated",
+    device: DeviceName = "emulated",
     max_candidates: Annotated[
         int | None,
-        typer.Option("--max-candidates", min=1, metavar="N", help="Judge at most N candidates."),
+        typer.Option("--max-candidates", min=1, metavar="N", help="Judge at most N candidates"),
     ] = None,
     duration: Annotated[
         str | None,
         typer.Option(
-            "--for", metavar="TIME", help="Stop after TIME: 60s, 5m, 1h. No limit by default."
+            "--for", metavar="TIME", help="Stop after TIME: 60s, 5m, 1h; no limit by default"
         ),
     ] = None,
-    timeout_s: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Limit of one launch, in seconds.")
-    ] = 60.0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
-    ] = False,
+    timeout_s: LaunchTimeout = 60.0,
+    as_json: AsJson = False,
 ) -> None:
     """Search for a faster code object that does the same to memory
 
@@ -65,22 +60,20 @@ def optimize(
 
     asmevo optimize captures/rmsnorm-*.aeb -o runs/rmsnorm --for 5m
     """
-    import json
-
     from asmevo.optimizer.run import optimize as run_optimize
     from asmevo.optimizer.run import read_bundles
     from asmevo.optimizer.search import Budget
     from asmevo.replay.device import Device
 
-    chosen = Device.parse(device)
     budget = Budget(candidates=max_candidates, seconds=_parse_duration(duration))
     captured = read_bundles(bundles)
+    chosen = Device.parse(device, arch=captured.arch)
     with _show_progress() as progress:
         summary = run_optimize(
             captured, output, device=chosen, budget=budget, timeout_s=timeout_s, progress=progress
         )
     if as_json:
-        typer.echo(json.dumps(summary, indent=1, allow_nan=False))
+        print_json(summary)
     else:
         _print_summary(summary, output)
     if not summary["has_improved"]:

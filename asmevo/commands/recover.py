@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,39 +9,37 @@ from typing import Annotated
 
 import typer
 
+from asmevo.commands.options import AsJson, Force, print_json
 from asmevo.errors import AssemblerError, CodeObjectError, UsageError
-from asmevo.files import write_whole
+from asmevo.files import read_bounded, write_whole
 
 __all__ = ["register"]
 
-_MAX_TEXT_BYTES = 64 << 20
-
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text")]
-_Force = Annotated[bool, typer.Option("-f", "--force", help="Overwrite the output file")]
+_MAX_INPUT_BYTES = 256 << 20
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command("recover")(recover_command)
-    app.command("rebuild")(rebuild_command)
+    app.command("recover", no_args_is_help=True)(recover_command)
+    app.command("rebuild", no_args_is_help=True)(rebuild_command)
 
 
 def recover_command(
     hsaco: Annotated[Path, typer.Argument(metavar="HSACO", help="Code object to take apart")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Assembly file to write")],
-    force: _Force = False,
-    as_json: _Json = False,
+    force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Recover assembly from a code object, checked to give it back.
+    """Recover assembly from a code object, checked to give it back
 
-    Examples:
     asmevo recover kernel.hsaco -o kernel.s
+
     asmevo recover kernel.hsaco -o kernel.s --force --json
     """
     from asmevo.codeobject.recover import recover
 
     _refuse_overwriting(output, force=force)
-    data = _read_file(hsaco)
+    data = read_bounded(hsaco, _MAX_INPUT_BYTES)
     with _naming(hsaco):
         listing = recover(data)
     write_whole(output, listing.to_assembly().encode())
@@ -57,7 +54,7 @@ def recover_command(
         "edit_blockers": list(listing.edit_blockers),
     }
     if as_json:
-        print(json.dumps(facts))
+        print_json(facts)
         return
     kernels = "1 kernel" if len(listing.kernels) == 1 else f"{len(listing.kernels)} kernels"
     print(
@@ -72,15 +69,15 @@ def recover_command(
 def rebuild_command(
     assembly: Annotated[Path, typer.Argument(metavar="FILE.s", help="Assembly to rebuild")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Code object to write")],
-    force: _Force = False,
-    as_json: _Json = False,
+    force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Rebuild a code object from recovered assembly.
+    """Rebuild a code object from recovered assembly
 
     The architecture is the one that the .amdgcn_target line names.
 
-    Examples:
     asmevo rebuild kernel.s -o kernel.hsaco
+
     asmevo rebuild kernel.s -o kernel.hsaco --force
     """
     from asmevo.codeobject.code_object import content_hash
@@ -88,7 +85,7 @@ def rebuild_command(
 
     _refuse_overwriting(output, force=force)
     try:
-        text = _read_file(assembly).decode()
+        text = read_bounded(assembly, _MAX_INPUT_BYTES).decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"{assembly} is not assembly text") from error
     with _naming(assembly):
@@ -102,7 +99,7 @@ def rebuild_command(
             "size": len(data),
             "sha256": content_hash(data),
         }
-        print(json.dumps(facts))
+        print_json(facts)
         return
     print(f"{arch}: {len(data)} bytes, sha256 {content_hash(data)}")
     print(f"Wrote {output}")
@@ -122,12 +119,3 @@ def _refuse_overwriting(output: Path, *, force: bool) -> None:
         raise UsageError(f"{output} exists", hint="overwrite it with --force")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"no folder {output.absolute().parent}")
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > 4 * _MAX_TEXT_BYTES:
-            raise UsageError(f"{path} is too large ({path.stat().st_size} bytes)")
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error

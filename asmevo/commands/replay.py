@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asmevo.errors import BundleError, UsageError
+from asmevo.commands.options import AsJson, DeviceName, LaunchTimeout, print_json
+from asmevo.errors import UsageError
 
 if TYPE_CHECKING:
     from asmevo.replay.device import Device
@@ -19,32 +20,26 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("replay")(replay)
+    app.command("replay", no_args_is_help=True)(replay)
 
 
 def replay(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The captured dispatch.")],
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The captured dispatch")],
     *,
     hsaco: Annotated[
         list[Path] | None,
-        typer.Option("--hsaco", metavar="FILE", help="Code object to compare; repeatable."),
+        typer.Option("--hsaco", metavar="FILE", help="Code object to compare; repeatable"),
     ] = None,
-    device: Annotated[
-        str, typer.Option("--device", help="emulated[:CHIP] or hip[:N].")
-    ] = "emulated",
-    timeout_s: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Limit of one launch, in seconds.")
-    ] = 60.0,
+    device: DeviceName = "emulated",
+    timeout_s: LaunchTimeout = 60.0,
     repeats: Annotated[
-        int, typer.Option("--repeats", min=1, help="Launches of each code object.")
+        int, typer.Option("--repeats", min=1, help="Launches of each code object")
     ] = 1,
     dtype: Annotated[
         str | None,
         typer.Option("--dtype", help="How to read memory: f32, bf16, f16, i32, u8, …"),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a captured dispatch again and compare memory byte by byte
 
@@ -56,23 +51,18 @@ def replay(
 
     asmevo replay captures/softmax-000.aeb --hsaco candidate.hsaco --dtype f32
     """
-    import json
-
     from asmevo.replay.engine import replay as run_replay
 
-    try:
-        result = run_replay(
-            bundle,
-            hsaco or [],
-            device=_select_device(device, bundle),
-            timeout_s=timeout_s,
-            repeats=repeats,
-            element_type=_parse_dtype(dtype),
-        )
-    except BundleError as error:
-        raise UsageError(error.args[0], hint=error.hint) from error
+    result = run_replay(
+        bundle,
+        hsaco or [],
+        device=_select_device(device, bundle),
+        timeout_s=timeout_s,
+        repeats=repeats,
+        element_type=_parse_dtype(dtype),
+    )
     if as_json:
-        typer.echo(json.dumps(result.to_json(), indent=1, allow_nan=False))
+        print_json(result.to_json())
     else:
         _print_result(result)
     _refuse_unfit(result)
@@ -81,15 +71,11 @@ def replay(
 
 
 def _select_device(text: str, bundle: Path) -> Device:
-    """The device asked for; the emulated one without a chip is of the bundle's architecture."""
     from asmevo.capture.bundle import open_bundle
     from asmevo.replay.device import Device
 
-    if text != "emulated":
-        return Device.parse(text)
     with open_bundle(bundle) as opened:
-        arch = opened.manifest.dispatch.arch
-    return Device.emulated(arch=arch.partition(":")[0])
+        return Device.parse(text, arch=opened.manifest.dispatch.arch)
 
 
 def _parse_dtype(name: str | None) -> ElementType | None:

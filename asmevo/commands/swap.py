@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from asmevo.commands.options import AsJson, Force, print_json
+
 __all__ = ["register"]
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Swap folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Swap folder")]
 
 app = typer.Typer(no_args_is_help=True, help="Swap optimized code objects into a program")
 
@@ -20,15 +21,13 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="swap")
 
 
-@app.command("pack")
+@app.command("pack", no_args_is_help=True)
 def pack(
     run_folders: Annotated[
-        list[Path], typer.Argument(metavar="RUNDIR…", help="Folders of asmevo optimize.")
+        list[Path], typer.Argument(metavar="RUNDIR…", help="Folders of asmevo optimize")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Swap folder to write.")],
-    force: Annotated[
-        bool, typer.Option("-f", "--force", help="Replace the manifest of an existing swap folder.")
-    ] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Swap folder to write")],
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a swap folder out of optimizer runs
@@ -47,19 +46,21 @@ def pack(
         raise UsageError(f"{output} is a swap folder already", hint="--force replaces it")
     entries = pack_runs(run_folders, output)
     if as_json:
-        _print_json({"folder": str(output), "entries": [_to_json(entry) for entry in entries]})
+        print_json({"folder": str(output), "entries": [_to_json(entry) for entry in entries]})
         return
     for entry in entries:
         typer.echo(f"{entry.k0_sha256[:16]} -> {entry.file_name} ({entry.arch})")
     typer.echo(f"Wrote {output / MANIFEST_NAME}")
 
 
-@app.command("run", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command("run", no_args_is_help=True)
 def run(
     folder: Folder,
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="Program to run.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- CMD…", help="The program and its arguments")
+    ],
     log: Annotated[
-        Path | None, typer.Option(help="Append the swap log to this file, not DIR/log/PID.log.")
+        Path | None, typer.Option(help="Append the swap log to this file, not DIR/log/PID.log")
     ] = None,
 ) -> None:
     """Run a program that loads the optimized objects of a swap folder
@@ -76,7 +77,7 @@ def run(
     exec_with_shim(folder, command, log=log)
 
 
-@app.command("status")
+@app.command("status", no_args_is_help=True)
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Print what the programs that ran with a swap folder swapped
 
@@ -84,11 +85,11 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 
     asmevo swap status swap --json
     """
-    from asmevo.shim.swap_log import EventKind, read_logs
+    from asmevo.shim.swap_log import EventKind, read_folder
 
-    events = read_logs(sorted((folder / "log").glob("*.log")))
+    events = read_folder(folder)
     if as_json:
-        _print_json({"events": [_to_json(event) for event in events]})
+        print_json({"events": [_to_json(event) for event in events]})
         return
     if not events:
         typer.echo(f"No program ran with {folder} yet")
@@ -103,9 +104,3 @@ def _to_json(record: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(record)
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    import json
-
-    typer.echo(json.dumps(data, indent=1))

@@ -515,6 +515,6 @@ def test_replay_without_hip_runtime_fails_with_one_line(
 
     done = _run_command(bundle, "--device", "hip:0")
 
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert done.stderr.startswith("asmevo: no HIP runtime: ")
     assert done.stderr.count("\n") == 1

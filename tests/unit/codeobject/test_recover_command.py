@@ -61,7 +61,7 @@ def test_recover_bad_input_is_one_line_that_names_the_file(
 
     done = run("recover", bad, "-o", tmp_path / "out.s")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"asmevo: {bad}: ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out.s").exists()

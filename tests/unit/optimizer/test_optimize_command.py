@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from asmevo.capture.bundle import RegionContent, write_bundle
 from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
 from asmevo.cli import app
-from asmevo.errors import UsageError
+from asmevo.errors import AsmevoError
 from asmevo.optimizer.run import optimize, read_bundles
 from asmevo.optimizer.search import Budget
 from asmevo.replay.device import Device
@@ -56,7 +56,7 @@ def bundle_of(path: Path, code_object: bytes) -> Path:
 
 def run_command(*arguments: object) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["optimize", *map(str, arguments)])
-    if isinstance(result.exception, UsageError):
+    if isinstance(result.exception, AsmevoError):
         return result.exception.exit_code, str(result.exception)
     return result.exit_code, result.output
 

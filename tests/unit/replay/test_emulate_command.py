@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -23,12 +24,22 @@ def test_emulate_passes_the_exit_code_and_the_environment_on() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (7, "3\n", "")
 
 
-def test_emulate_without_a_program_says_so_in_one_line() -> None:
-    done = run()
+def test_emulate_without_a_program_is_a_usage_error() -> None:
+    done = run("--threads", "1", "--")
 
     assert done.returncode == 2
-    assert done.stderr.startswith("asmevo: no program to run")
-    assert done.stderr.count("\n") == 1
+    assert "CMD" in done.stderr
+
+
+def test_emulate_of_a_file_that_is_no_program_says_so_in_one_line(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+
+    done = run("--", str(program))
+
+    assert done.returncode == 2
+    assert done.stderr == f"asmevo: cannot start {program}: Exec format error\n"
 
 
 def test_emulate_of_a_missing_program_says_so_in_one_line() -> None:

@@ -1,25 +1,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-_COMMANDS = (
-    ("doctor",),
-    ("emulate",),
-    ("capture", "attach"),
-    ("bundle", "show"),
-    ("bundle", "verify"),
-    ("replay",),
-    ("recover",),
-    ("rebuild",),
-    ("optimize",),
-    ("swap", "pack"),
-    ("swap", "run"),
-    ("swap", "status"),
-)
+import asmevo
+from asmevo.cli import app
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -27,12 +20,66 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("command", _COMMANDS, ids=" ".join)
-def test_help_of_every_command_answers(command: tuple[str, ...]) -> None:
-    done = _run(*command, "--help")
+def _walk(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    found: dict[tuple[str, ...], Any] = {}
+    for name, command in group.commands.items():
+        is_group = hasattr(command, "commands")
+        found |= _walk(command, (*path, name)) if is_group else {(*path, name): command}
+    return found
 
-    assert done.returncode == 0, done.stderr
-    assert "Usage" in done.stdout
+
+_COMMANDS = _walk(typer.main.get_command(app))
+
+
+@pytest.mark.parametrize("path", _COMMANDS, ids=" ".join)
+def test_help_of_a_command_has_the_house_style(path: tuple[str, ...]) -> None:
+    command = _COMMANDS[path]
+    summary, *paragraphs = command.help.split("\n\n")
+
+    assert len(summary) <= 72
+    assert not summary.endswith(".")
+    for option in command.params:
+        assert option.help
+        assert not option.help.endswith(".")
+    for example in paragraphs[-2:]:
+        words = shlex.split(example)
+        assert tuple(words[: len(path) + 1]) == ("asmevo", *path)
+        with command.make_context(" ".join(path), words[len(path) + 1 :]):
+            pass
+
+
+@pytest.mark.parametrize("path", _COMMANDS, ids=" ".join)
+def test_help_of_a_command_answers(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*path, "--help"])
+
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+@pytest.mark.parametrize("option", ["--output", "--force", "--json", "--device", "--timeout"])
+def test_option_of_one_name_is_spelled_alike_everywhere(option: str) -> None:
+    spellings = {
+        tuple(sorted(parameter.opts))
+        for command in _COMMANDS.values()
+        for parameter in command.params
+        if option in parameter.opts
+    }
+
+    assert len(spellings) == 1
+
+
+def test_version_is_the_package_version() -> None:
+    assert _run("--version").stdout == f"asmevo {asmevo.__version__}\n"
+
+
+def test_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    hsaco = tmp_path / "empty.hsaco"
+    hsaco.touch()
+
+    done = _run("recover", str(hsaco), "-o", str(tmp_path), "--force")
+
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from asmevo.errors import UsageError
 from asmevo.shim.launch import exec_with_shim, shim_environment
-from asmevo.shim.swap_log import EventKind, read_log
+from asmevo.shim.swap_log import EventKind, read_folder, read_log
 from asmevo.shim.swap_manifest import SwapEntry, read_manifest, write_manifest
 
 ENTRY = SwapEntry(
@@ -69,7 +69,7 @@ def test_environment_keeps_what_is_preloaded_already(tmp_path: Path) -> None:
 def test_run_without_folder_or_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder"):
         exec_with_shim(tmp_path / "none", ["true"])
-    with pytest.raises(UsageError, match="no such program"):
+    with pytest.raises(UsageError, match="was not found"):
         exec_with_shim(tmp_path, ["no-such-program-here"])
 
 
@@ -91,3 +91,15 @@ def test_log_with_foreign_lines_gives_the_events(tmp_path: Path) -> None:
     ]
     assert [event.detail for event in events[1:]] == ["best.hsaco", "best.hsaco: No such file"]
     assert events[1].k0_sha256 == "ab" * 32
+
+
+def test_run_with_a_log_in_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no folder"):
+        exec_with_shim(tmp_path, ["true"], log=tmp_path / "none" / "log")
+
+
+def test_read_folder_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a folder"):
+        read_folder(tmp_path / "none")
+
+    assert read_folder(tmp_path) == ()
