@@ -113,7 +113,7 @@ class Traits:
         if _PACKED_CONVERTS.fullmatch(self.effect.base):
             return True
         op_sel = modifiers.get("op_sel", "")
-        packed = self.effect.base.startswith(("v_pk_", "v_dot", "v_mfma"))
+        packed = self.effect.base.startswith(("v_pk_", "v_dot", "v_mfma", "v_fma_mix", "v_mad_mix"))
         return op_sel.endswith(",1]") and not packed
 
     @cached_property

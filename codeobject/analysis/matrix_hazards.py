@@ -42,12 +42,13 @@ def read_matrix_operation(effect: Effect, arch: str) -> MatrixOperation:
         raise ValueError(f"{effect.base} is not a matrix instruction")
     destination, first, second, third = (parse_registers(v) for v in effect.operands.values[:4])
     accumulates = match["kind"] == "smfmac"
+    scales = parse_registers(" ".join(effect.operands.values[4:]))
     kind = {"f32": MatrixKind.SGEMM, "f64": MatrixKind.DGEMM}.get(match["type"], MatrixKind.XDL)
     return MatrixOperation(
         kind=kind,
         passes=_count_passes(match["m"], match["k"], match["blocks"], match["type"], arch),
         destination=destination,
-        factors=first | second | (third if accumulates else 0),
+        factors=first | second | scales | (third if accumulates else 0),
         accumulator=destination if accumulates else third,
     )
 
@@ -58,6 +59,10 @@ def _count_passes(rows: str, depth: str, blocks: str | None, kind: str, arch: st
         return 4 if kind == "f64" else 2
     if kind == "f64":
         return 16 if arch == "gfx950" else 8
+    if kind == "f8f6f4":
+        # Twice as long when a factor is of 8 bits, which the format modifiers say: the longer is
+        # safe.
+        return 16 if rows == "32" else 8
     # Multi-block shapes and, before gfx940, the small-depth shapes take as long as their results
     # are many.
     full_rate_depth = {"f32": 0, "xf32": 4, "f16": 8, "bf16": 8, "bf16_1k": 8}.get(kind, 16)
@@ -65,8 +70,7 @@ def _count_passes(rows: str, depth: str, blocks: str | None, kind: str, arch: st
         quick = (
             arch != "gfx90a" and not blocks and full_rate_depth and int(depth) >= full_rate_depth
         )
-        slow_byte_types = arch == "gfx950" and "f8" in kind and int(depth) >= 64
-        return 8 if quick and not slow_byte_types else 16
+        return 8 if quick else 16
     full_rate_depth *= 2
     quick = arch != "gfx90a" and not blocks and full_rate_depth and int(depth) >= full_rate_depth
     return 4 if quick else 8

@@ -186,6 +186,9 @@ def _describe_program_control(base: str, operands: Operands, registers: list[int
         reads, writes = registers[1] | MODE, MODE
     elif base == "s_getreg_b32":
         reads, writes = MODE, registers[0]
+    elif base == "s_getpc_b64":
+        # A listing pins it with what adds the distance to the data that it addresses.
+        reads, writes = 0, registers[0]
     else:
         return None
     return Effect(

@@ -58,10 +58,12 @@ _PLAIN = _expand(
     v_bfi: b32
     v_bfm: b32
     v_bcnt: u32_b32
-    v_bitop3: b32
+    v_bitop3: b16 b32
     v_mbcnt_lo: u32_b32
     v_mbcnt_hi: u32_b32
-    v_mad: u32_u24 i32_i24 u32_u16 i32_i16 legacy_f32
+    v_mad: f16 f32 u16 i16 u32_u24 i32_i24 u32_u16 i32_i16 legacy_f32
+    v_madak: f32
+    v_madmk: f32
     v_fma: f16 f32 f64 legacy_f16
     v_fma_mix: f32
     v_fmaak: f32
@@ -166,8 +168,8 @@ _COMPARE = re.compile(
     r"|(?:lt|eq|le|gt|lg|ge|ne|o|u|nge|nlg|ngt|nle|neq|nlt|tru)_[fiu](?:16|32|64))"
 )
 MATRIX = re.compile(
-    r"v_(?P<kind>mfma|smfmac)_(?P<result>f32|f64|i32)_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)"
-    r"(?:_(?P<blocks>\d+)b)?_?(?P<type>f32|f64|xf32|f16|bf16(?:_1k)?|i8|(?:fp8|bf8)_(?:fp8|bf8))"
+    r"v_(?P<kind>mfma|mfma_scale|smfmac)_(?P<result>f32|f64|i32)_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)"
+    r"(?:_(?P<blocks>\d+)b)?_?(?P<type>f32|f64|xf32|f16|bf16(?:_1k)?|i8|f8f6f4|(?:fp8|bf8)_(?:fp8|bf8))"
 )
 
 
@@ -246,7 +248,7 @@ def _keeps_part_of_destination(base: str, encoding: str, operands: Operands) -> 
 
 
 def _describe_matrix(base: str, operands: Operands, registers: list[int]) -> Effect | None:
-    if len(registers) != 4:
+    if len(registers) != (6 if base.startswith("v_mfma_scale") else 4):
         return None
     accumulates = base.startswith("v_smfmac")
     return Effect(

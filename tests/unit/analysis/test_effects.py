@@ -101,7 +101,6 @@ def test_effect_of_whole_dpp_move_does_not_merge() -> None:
     [
         "s_setpc_b64 s[0:1]",
         "s_swappc_b64 s[0:1], s[2:3]",
-        "s_getpc_b64 s[0:1]",
         "s_set_gpr_idx_on s0, gpr_idx(SRC0)",
         "v_movrels_b32_e32 v1, v2",
         "v_cmp_frob_f32_e32 vcc, v1, v2",
