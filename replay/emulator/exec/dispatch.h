@@ -96,6 +96,7 @@ struct DispatchOptions {
     bool model_timing = true;
     bool collect_profile = false;
     unsigned threads = 0;               // 0: all cores
+    bool reverse_waves = false;         // waves of a workgroup take turns from the last to the first
     uint64_t max_wave_instructions = 0; // 0: the default watchdog
 };
 

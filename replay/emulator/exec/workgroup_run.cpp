@@ -26,6 +26,7 @@ void WorkgroupRun::restart(Dim3 id) {
     set_up_workgroup(dispatch_, id, storage_);
     wave_count_ = storage_.group.waves.size();
     instructions_ = 0;
+    lds_.reset(wave_count_, storage_.group.lds.size());
     if (is_timed_) {
         timers_.resize(wave_count_);
         for (WaveTimer& timer : timers_) {
@@ -37,11 +38,13 @@ void WorkgroupRun::restart(Dim3 id) {
 bool WorkgroupRun::step() {
     bool is_live = false;
     uint64_t before = instructions_;
-    for (auto& wave : storage_.group.waves) {
-        if (wave->state == WaveState::kRunning) {
-            run_slice(*wave);
+    for (size_t i = 0; i < wave_count_; ++i) {
+        size_t index = dispatch_.options->reverse_waves ? wave_count_ - 1 - i : i;
+        Wave& wave = *storage_.group.waves[index];
+        if (wave.state == WaveState::kRunning) {
+            run_slice(wave);
         }
-        is_live = is_live || wave->state != WaveState::kDone;
+        is_live = is_live || wave.state != WaveState::kDone;
     }
     uint64_t ran = instructions_ - before;
     uint64_t total = dispatch_.wave_instructions.fetch_add(ran, std::memory_order_relaxed) + ran;
@@ -83,6 +86,7 @@ void WorkgroupRun::release_barrier() {
             return;
         }
     }
+    lds_.pass_barrier(storage_.group);
     if (is_timed_) {
         meet_clocks();
     }
@@ -124,6 +128,9 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
             check_pending(wave, inst);
         }
         wave.pc = pc + 4u * inst.size_dwords;
+        if (inst.lds_shape.pieces > 0) {
+            lds_.note(wave, inst, pc);
+        }
         if (!inst.run) {
             throw Fault("instruction is not implemented by the emulated device");
         }

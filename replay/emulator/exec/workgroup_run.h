@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/dispatch.h"
+#include "exec/lds_tracking.h"
 #include "exec/timing.h"
 #include "exec/wave_setup.h"
 
@@ -49,6 +50,7 @@ class WorkgroupRun {
     Collected& collected_;
     bool is_timed_;
     std::vector<WaveTimer> timers_;
+    LdsTracker lds_;
     size_t wave_count_ = 0;
     uint64_t instructions_ = 0;
 };

@@ -153,6 +153,8 @@ bool set_dispatch_option(const char* name, const char* value) {
         current.collect_profile = number == 1;
     } else if (key == "timing" && number <= 1) {
         current.model_timing = number == 1;
+    } else if (key == "reverse_waves" && number <= 1) {
+        current.reverse_waves = number == 1;
     } else if (key == "max_wave_instructions") {
         current.max_wave_instructions = number;
     } else {

@@ -31,6 +31,8 @@ Operand sgpr_operand(unsigned code, Type type);
 /// leaves its file or is misaligned.
 bool fill_spans(Inst& inst, std::string& error);
 
+LdsShape lds_shape(const Inst& inst);
+
 class Decoder {
   public:
     Decoder(Target target, const uint32_t* words, size_t available, Inst& inst, std::string& error)

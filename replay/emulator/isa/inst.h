@@ -62,6 +62,16 @@ constexpr int kMaxSpans = 8;
 /// How an instruction counts in the wait counters (exec/wait_tracking.h); decided once, by the decoder.
 enum class WaitClass : uint8_t { kNone, kVm, kLds, kSmem, kFlat, kMessage };
 
+/// The LDS bytes that each lane of an instruction touches, as far as they follow from an address register or from M0.
+struct LdsShape {
+    uint8_t pieces = 0;        // 0: none known, 2: read2/write2
+    uint8_t bytes = 0;         // of a piece
+    uint16_t scale = 1;        // of the two 8-bit offsets
+    bool is_write = false;     // atomics too
+    bool is_atomic = false;
+    bool from_memory = false;  // LDS-DMA: lane l writes at M0 + offset + l * bytes
+};
+
 /// Source order by encoding
 ///   SOP*, VOP*, VOP3P: as the ISA's src0, src1, src2. v_cndmask's mask and v_addc's carry-in are src[2]; carry-out is
 ///     dst[1]; VOPC's result is dst[0] of type kMask. In short forms the decoder fills these with VCC.
@@ -101,6 +111,7 @@ struct Inst {
     RegSpan reads[kMaxSpans], writes[kMaxSpans];
     uint8_t read_count = 0, write_count = 0;
     WaitClass wait_class = WaitClass::kNone;
+    LdsShape lds_shape;
 };
 
 /// Decodes the instruction at `words` (at most `available` dwords are read).

@@ -203,6 +203,7 @@ bool Decoder::scalar_destination(unsigned code, Type type, Operand& out) {
 bool fill_spans(Inst& inst, std::string& error) {
     const OpInfo& info = *inst.info;
     inst.wait_class = wait_class(inst);
+    inst.lds_shape = lds_shape(inst);
     Spans reads(inst.reads, inst.read_count), writes(inst.writes, inst.write_count);
     for (const Operand& operand : inst.src) {
         reads.add(operand);
