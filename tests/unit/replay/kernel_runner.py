@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from asmevo import native
 from asmevo.codeobject.toolchain import assemble, link
 
-__all__ = ["KernelFault", "KernelOptions", "run_kernel"]
+__all__ = ["KernelFault", "KernelOptions", "run_code_object", "run_kernel"]
 
 Array = NDArray[Any]
 
@@ -165,8 +165,16 @@ def run_kernel(
         KernelFault: The device reported a failed dispatch.
     """
     options = options or KernelOptions()
+    source = _source(arch, body, len(buffers), options)
+    return run_code_object(arch, _build(source, arch), buffers, options)
+
+
+def run_code_object(
+    arch: str, code_object: bytes, buffers: Sequence[Array], options: KernelOptions
+) -> list[Array]:
+    """Run the code object's function `kernel` as `run_kernel` does."""
     request = {
-        "code_object": _build(_source(arch, body, len(buffers), options), arch),
+        "code_object": code_object,
         "buffers": [item.tobytes() for item in buffers],
         "grid": options.grid,
         "block": options.block,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "exec/memory_ops/flat_address.h"
+
 namespace asmevo::emulator {
 namespace {
 
@@ -54,6 +56,15 @@ BufferAccess::BufferAccess(const Wave& wave, const Inst& inst)
     if (inst.offen) {
         offset_lanes_ = wave.lanes(static_cast<uint16_t>(inst.src[0].index + (inst.idxen ? 1 : 0)));
     }
+    // The stack pointer of gfx90a's buffer scratch counts bytes of the whole wave, 64 interleaved
+    // lanes; here a lane's memory is one piece (put_scratch_descriptor), so its part is added to
+    // the offset within the lane.
+    is_private_ =
+        descriptor_.add_tid && wave.scratch_stride != 0 && descriptor_.base == wave.scratch_base;
+    if (is_private_) {
+        inst_offset_ += static_cast<uint32_t>(soffset_ / kLanes);
+        soffset_ = 0;
+    }
     is_structured_ = descriptor_.stride != 0 && (inst.idxen || descriptor_.add_tid);
     is_linear_ = !is_structured_ && !(descriptor_.swizzle && descriptor_.stride != 0);
 }
@@ -70,6 +81,13 @@ BufferOffset BufferAccess::at(int lane) const {
         out.buffer_offset = out.index * descriptor_.stride + out.offset;
     }
     return out;
+}
+
+void BufferAccess::require_private(const BufferOffset& offset, uint32_t skip) const {
+    if (offset.offset + skip >= descriptor_.stride) {
+        throw_scratch_out_of_range(offset.offset + skip, 1, descriptor_.stride,
+                                   static_cast<int>(offset.index));
+    }
 }
 
 bool BufferAccess::all_addresses(const Wave& wave, uint64_t exec, uint32_t size, bool write,

@@ -52,6 +52,10 @@ class BufferAccess {
     /// or structured by IDXEN and STRIDE (Mesa's comment on NUM_RECORDS for GFX9: byte units if
     /// inst.IDXEN == 0 or STRIDE == 0, else units of STRIDE).
     bool in_range(const BufferOffset& offset, uint32_t skip) const {
+        if (is_private_) [[unlikely]] {
+            require_private(offset, skip);
+            return true;
+        }
         if (is_structured_) {
             return offset.index < descriptor_.num_records &&
                    offset.offset + skip < descriptor_.stride;
@@ -66,14 +70,17 @@ class BufferAccess {
                        uint64_t out[kLanes]) const;
 
   private:
+    void require_private(const BufferOffset& offset, uint32_t skip) const;
+
     BufferDescriptor descriptor_;
     uint64_t soffset_;
     uint32_t inst_offset_;
     const uint32_t* index_lanes_ = nullptr;
     const uint32_t* offset_lanes_ = nullptr;
+    bool is_private_ = false;  // gfx90a's scratch descriptor: one lane's memory, never another's
     bool is_structured_ = false;
-    bool is_linear_ =
-        false;  // no stride, no swizzle: base + soffset + 32-bit VGPR offset + immediate
+    // No stride, no swizzle: base + soffset + 32-bit VGPR offset + immediate.
+    bool is_linear_ = false;
 };
 
 }  // namespace asmevo::emulator

@@ -85,6 +85,9 @@ void load(Wave& wave, const Inst& inst) {
 
 template <Data D>
 void store(Wave& wave, const Inst& inst) {
+    if (inst.lds) [[unlikely]] {
+        throw Fault("the LDS bit of a buffer store is not implemented");
+    }
     constexpr uint32_t piece = std::min(size_bytes(D), 4u);
     const BufferAccess access(wave, inst);
     const uint16_t source = inst.src[1].index;
