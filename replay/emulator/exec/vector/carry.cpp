@@ -1,5 +1,4 @@
 // Additions and subtractions with carry in or out. The carry-out mask has zeros for inactive lanes.
-#include "exec/vector/integer.h"
 #include "exec/vector/lanes.h"
 #include "exec/vector/tables.h"
 
@@ -11,12 +10,26 @@ using enum Type;
 
 enum class Carry { kOut, kInOut };
 
-constexpr auto kAdd = [](uint64_t a, uint64_t b, uint64_t carry) { return a + b + carry; };
-constexpr auto kSub = [](uint64_t a, uint64_t b, uint64_t borrow) { return a - b - borrow; };
-constexpr auto kSubrev = [](uint64_t a, uint64_t b, uint64_t borrow) { return b - a - borrow; };
+/// A dword and the carry or borrow that leaves it, as a lane mask.
+struct WithCarry {
+    uint32_t value, carry;
+};
 
-// F gives a 64-bit value whose bit 32 is the carry or borrow.
-template <auto F, Carry Kind>
+constexpr uint32_t lane_mask(bool set) { return set ? ~0u : 0u; }
+
+// `carry` is all ones or zero.
+constexpr auto kAdd = [](uint32_t a, uint32_t b, uint32_t carry) -> WithCarry {
+    const uint32_t sum = a + b, total = sum - carry;
+    return {total, lane_mask(sum < a) | lane_mask(total < sum)};
+};
+constexpr auto kSub = [](uint32_t a, uint32_t b, uint32_t borrow) -> WithCarry {
+    const uint32_t difference = a - b, total = difference + borrow;
+    return {total, lane_mask(a < b) | lane_mask(difference < total)};
+};
+constexpr auto kSubrev = [](uint32_t a, uint32_t b, uint32_t borrow) { return kSub(b, a, borrow); };
+
+// `Limit` is what a set carry saturates to under clamp.
+template <auto F, Carry Kind, uint32_t Limit>
 void with_carry(Wave& wave, const Inst& inst) {
     const uint64_t mask = write_mask(wave, inst);
     if (mask != wave.exec()) {
@@ -30,16 +43,13 @@ void with_carry(Wave& wave, const Inst& inst) {
         spread_mask(read_mask(wave, inst.src[2]), carry_in);
     }
     for (int lane = 0; lane < kLanes; ++lane) {
-        const uint64_t value = F(a.low[lane], b.low[lane], carry_in[lane] & 1);
-        result[lane] = static_cast<uint32_t>(value);
-        carry_out[lane] = (value >> 32) != 0 ? ~0u : 0u;
+        const WithCarry one = F(a.low[lane], b.low[lane], carry_in[lane]);
+        result[lane] = one.value;
+        carry_out[lane] = one.carry;
     }
     const uint64_t carry_mask = collect_mask(carry_out);
-    if (inst.clamp) {  // unsigned saturation: a carry goes to the top, a borrow to zero
-        const uint32_t limit = F(0, 0, 1) == 1 ? ~0u : 0u;
-        for (int lane = 0; lane < kLanes; ++lane) {
-            result[lane] = carry_out[lane] != 0 ? limit : result[lane];
-        }
+    for (int lane = 0; lane < kLanes && inst.clamp; ++lane) {
+        result[lane] = carry_out[lane] != 0 ? Limit : result[lane];
     }
     store_dword(wave, inst, result);
     write_lane_mask(wave, inst.dst[1], carry_mask & mask);
@@ -54,12 +64,12 @@ constexpr OpInfo row(const char* name, uint16_t opcode, bool carry_in, Handler r
 }
 
 constexpr OpInfo kTable[] = {
-    row("v_add_co_u32", 25, false, with_carry<kAdd, Carry::kOut>),
-    row("v_sub_co_u32", 26, false, with_carry<kSub, Carry::kOut>),
-    row("v_subrev_co_u32", 27, false, with_carry<kSubrev, Carry::kOut>),
-    row("v_addc_co_u32", 28, true, with_carry<kAdd, Carry::kInOut>),
-    row("v_subb_co_u32", 29, true, with_carry<kSub, Carry::kInOut>),
-    row("v_subbrev_co_u32", 30, true, with_carry<kSubrev, Carry::kInOut>),
+    row("v_add_co_u32", 25, false, with_carry<kAdd, Carry::kOut, ~0u>),
+    row("v_sub_co_u32", 26, false, with_carry<kSub, Carry::kOut, 0u>),
+    row("v_subrev_co_u32", 27, false, with_carry<kSubrev, Carry::kOut, 0u>),
+    row("v_addc_co_u32", 28, true, with_carry<kAdd, Carry::kInOut, ~0u>),
+    row("v_subb_co_u32", 29, true, with_carry<kSub, Carry::kInOut, 0u>),
+    row("v_subbrev_co_u32", 30, true, with_carry<kSubrev, Carry::kInOut, 0u>),
 };
 
 }  // namespace

@@ -78,14 +78,4 @@ inline float offset_i4(uint32_t value) {
     return static_cast<float>(static_cast<int32_t>(value << 28) >> 28) * 0.0625f;
 }
 
-/// Toward zero, in any host rounding mode.
-inline uint16_t f32_to_f16_toward_zero(float value) {
-    return static_cast<uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_ZERO));
-}
-
-/// Nearest even, in any host rounding mode.
-inline uint16_t f32_to_f16_nearest(float value) {
-    return static_cast<uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT));
-}
-
 }  // namespace asmevo::emulator

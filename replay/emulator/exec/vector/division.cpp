@@ -22,14 +22,14 @@ template <>
 struct DivisionTraits<float> {
     using Bits = uint32_t;
     static constexpr int kScale = 64, kFarApart = 96, kTinyNumerator = 23, kUnderflow = -150;
-    static constexpr float kSmallestNormal = 0x1p-126f, kSmallest = 0x1p-149f;
+    static constexpr float kUp = 0x1p64f, kDown = 0x1p-64f, kSmallest = 0x1p-149f;
 };
 
 template <>
 struct DivisionTraits<double> {
     using Bits = uint64_t;
     static constexpr int kScale = 128, kFarApart = 768, kTinyNumerator = 53, kUnderflow = -1075;
-    static constexpr double kSmallestNormal = 0x1p-1022, kSmallest = 0x1p-1074;
+    static constexpr double kUp = 0x1p128, kDown = 0x1p-128, kSmallest = 0x1p-1074;
 };
 
 template <typename T>
@@ -65,8 +65,15 @@ bool quotient_is_denormal(double numerator, double denominator) {
 template <typename T>
 Scaled<T> scale_for_division(T value, T denominator, T numerator) {
     using Traits = DivisionTraits<T>;
-    const int apart = exponent_of(bits_of(numerator)) - exponent_of(bits_of(denominator));
-    const T up = std::scalbn(value, Traits::kScale), down = std::scalbn(value, -Traits::kScale);
+    const int top = exponent_of(bits_of(numerator)), bottom = exponent_of(bits_of(denominator));
+    const int apart = top - bottom;
+    constexpr int kBias = FloatFormat<typename Traits::Bits>::kBias;
+    // The usual case, in which no test below holds.
+    if (top > Traits::kTinyNumerator && top <= 2 * kBias && bottom > 0 && bottom <= 2 * kBias - 2 &&
+        apart < Traits::kFarApart && apart >= 2 - kBias) {
+        return {value, false};
+    }
+    const T up = value * Traits::kUp, down = value * Traits::kDown;
     if (numerator == 0 || denominator == 0) {
         return {std::numeric_limits<T>::quiet_NaN(), false};
     }
@@ -87,7 +94,7 @@ Scaled<T> scale_for_division(T value, T denominator, T numerator) {
     if (tiny_quotient) {
         return {value == numerator ? up : value, true};
     }
-    return {exponent_of(bits_of(numerator)) <= Traits::kTinyNumerator ? up : value, false};
+    return {top <= Traits::kTinyNumerator ? up : value, false};
 }
 
 template <typename T>
@@ -171,6 +178,14 @@ U fix_quotient(U quotient, U denominator, U numerator, int apart_limit, U underf
     const U sign = static_cast<U>((denominator ^ numerator) & Format::kSign);
     const U top = static_cast<U>(denominator & ~Format::kSign);
     const U bottom = static_cast<U>(numerator & ~Format::kSign);
+    const auto is_regular = [](U bits) {
+        return exponent_of(bits) != 0 && exponent_of(bits) != Format::kExponentMax;
+    };
+    const int apart = exponent_of(numerator) - exponent_of(denominator);
+    if (is_regular(numerator) && is_regular(denominator) && apart >= apart_limit &&
+        exponent_of(quotient) != Format::kExponentMax) {
+        return static_cast<U>(sign | (quotient & ~Format::kSign));
+    }
     const U invalid = static_cast<U>(Format::kSign | Format::kInfinity | Format::kQuiet);
     if (is_nan(numerator)) {
         return quieted(numerator);
@@ -187,7 +202,7 @@ U fix_quotient(U quotient, U denominator, U numerator, int apart_limit, U underf
     if (top == Format::kInfinity || bottom == 0) {
         return sign;
     }
-    if (exponent_of(numerator) - exponent_of(denominator) < apart_limit) {
+    if (apart < apart_limit) {
         return static_cast<U>(sign | underflow);
     }
     // The guide's pseudocode tests S1 here, which cannot be infinite any more at this point.

@@ -24,12 +24,13 @@ inline void widen_f16(const uint32_t* lanes, uint32_t* out) {
     }
 }
 
-/// 64 f32 values, as bits, rounded in place to f16 (host rounding mode); high halves zero.
+/// 64 f32 values, as bits, rounded in place to f16 (the host's rounding mode by default); high halves zero.
+template <int Rounding = _MM_FROUND_CUR_DIRECTION>
 inline void narrow_f16(uint32_t* lanes) {
     for (int i = 0; i < kLanes; i += 8) {
         const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes + i));
         const __m128i halves =
-            _mm256_cvtps_ph(_mm256_castsi256_ps(bits), _MM_FROUND_CUR_DIRECTION);
+            _mm256_cvtps_ph(_mm256_castsi256_ps(bits), Rounding);
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes + i), _mm256_cvtepu16_epi32(halves));
     }
 }

@@ -1,6 +1,5 @@
 // VOP3-only conversions that pack two results into one register. FP8, BF8 and FP4: fp8.cpp.
-#include <cmath>
-#include <limits>
+#include <cstring>
 
 #include "exec/vector/convert.h"
 #include "exec/vector/integer.h"
@@ -25,12 +24,24 @@ constexpr uint32_t insert_byte(uint32_t into, uint32_t index, uint32_t byte) {
     return (into & ~(0xffu << shift)) | (byte & 0xff) << shift;
 }
 
-// MODE.FP16_OVFL limits finite values to f16's range.
-float limited(LaneEnv env, float value) {
-    const float magnitude = std::fabs(value);
-    const bool overflows = env.fp16_overflow() && magnitude > 65504.0f &&
-                           magnitude < std::numeric_limits<float>::infinity();
-    return overflows ? std::copysign(65504.0f, value) : value;
+// Two f32 sources rounded as `Rounding` says into the halves of a register.
+template <int Rounding>
+void pack_halves(Wave& wave, const Inst& inst) {
+    Scratch scratch[2];
+    detail::Result result;
+    LaneArray half[2];
+    for (int i = 0; i < 2; ++i) {
+        const Source source = fetch<kPlain>(wave, inst, i, scratch[i]);
+        std::memcpy(&half[i], source.low, sizeof(LaneArray));
+        if (Rounding == _MM_FROUND_TO_NEAREST_INT && LaneEnv{wave.mode}.fp16_overflow()) {
+            detail::limit_f16(half[i].lane);
+        }
+        narrow_f16<Rounding>(half[i].lane);
+    }
+    for (int lane = 0; lane < kLanes; ++lane) {
+        result.low[lane] = half[0].lane[lane] | half[1].lane[lane] << 16;
+    }
+    detail::store<uint32_t, kPlain>(wave, inst, result);
 }
 
 constexpr OpInfo kTable[] = {
@@ -52,9 +63,7 @@ constexpr OpInfo kTable[] = {
             return wrap16(low | high << 8);
         }, kKeepsHigh>, kGfx950Bit, kDstIsRead),
     row("v_cvt_pk_f16_f32", 0x267, kPkF16, {kF32, kF32},
-        lanes<[](LaneEnv env, float a, float b) {
-            return pack(f32_to_f16_nearest(limited(env, a)), f32_to_f16_nearest(limited(env, b)));
-        }, kRoundsItself>, kGfx950Bit),
+        pack_halves<_MM_FROUND_TO_NEAREST_INT>, kGfx950Bit),
     row("v_cvt_pk_bf16_f32", 0x268, kPkBf16, {kF32, kF32},
         lanes<[](float a, float b) { return pack(f32_to_bf16(a), f32_to_bf16(b)); }, kRoundsItself>,
         kGfx950Bit),
@@ -63,9 +72,7 @@ constexpr OpInfo kTable[] = {
         }>),
     row("v_cvt_pknorm_u16_f32", 0x295, kPkI16, {kF32, kF32},
         lanes<[](float a, float b) { return pack(to_unorm16(a), to_unorm16(b)); }>),
-    row("v_cvt_pkrtz_f16_f32", 0x296, kPkF16, {kF32, kF32}, lanes<[](float a, float b) {
-            return pack(f32_to_f16_toward_zero(a), f32_to_f16_toward_zero(b));
-        }, kRoundsItself>),
+    row("v_cvt_pkrtz_f16_f32", 0x296, kPkF16, {kF32, kF32}, pack_halves<_MM_FROUND_TO_ZERO>),
     row("v_cvt_pk_u16_u32", 0x297, kPkI16, {kB32, kB32}, lanes<[](uint32_t a, uint32_t b) {
             return pack(saturate<uint16_t>(a), saturate<uint16_t>(b));
         }>),
