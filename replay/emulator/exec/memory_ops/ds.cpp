@@ -31,6 +31,7 @@ bool all_in_lds(const Wave& wave, const Inst& inst, uint32_t size) {
 
 template <uint32_t Size, typename Body>
 void access_lanes(Wave& wave, const Inst& inst, Body&& body) {
+    refuse_gds(inst);
     const uint64_t exec = wave.exec();
     if (exec == ~0ull && all_in_lds(wave, inst, Size)) {
         uint8_t* base = wave.group->lds.data() + static_cast<uint32_t>(inst.offset);
@@ -63,6 +64,7 @@ void write(Wave& wave, const Inst& inst) {
 
 template <Data D, uint32_t Scale>
 void read2(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     constexpr uint32_t size = size_bytes(D);
     const uint16_t target = inst.dst[0].index;
     for_each_lane(wave.exec(), [&](int lane) {
@@ -77,6 +79,7 @@ void read2(Wave& wave, const Inst& inst) {
 
 template <Data D, uint32_t Scale>
 void write2(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     constexpr uint32_t size = size_bytes(D);
     for_each_lane(wave.exec(), [&](int lane) {
         for (int which = 0; which < 2; ++which) {
@@ -95,12 +98,14 @@ uint8_t* addtid_target(Wave& wave, const Inst& inst, int lane) {
 }
 
 void read_addtid(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     for_each_lane(wave.exec(), [&](int lane) {
         load_lane<Data::kB32>(wave, inst.dst[0].index, lane, addtid_target(wave, inst, lane));
     });
 }
 
 void write_addtid(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     for_each_lane(wave.exec(), [&](int lane) {
         store_lane<Data::kB32>(wave, inst.src[1].index, lane, addtid_target(wave, inst, lane));
     });

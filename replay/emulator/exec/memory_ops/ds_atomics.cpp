@@ -40,6 +40,7 @@ AtomicMode atomic_mode(const Wave& wave) {
 
 template <AtomicOp Op, typename T, bool Returns>
 void atomic(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     const AtomicMode mode = atomic_mode(wave);
     for_each_lane(wave.exec(), [&](int lane) {
         const uint32_t address = ds_address(wave, inst, lane);
@@ -61,6 +62,7 @@ void atomic(Wave& wave, const Inst& inst) {
 /// ds_wrxchg2: two exchanges at element offsets, as read2/write2 address them.
 template <typename T, uint32_t Scale>
 void exchange2(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     for_each_lane(wave.exec(), [&](int lane) {
         const uint32_t base = wave.lanes(inst.src[0].index)[lane];
         T old[2];
@@ -81,6 +83,7 @@ void exchange2(Wave& wave, const Inst& inst) {
 /// ds_condxchg32_rtn_b64: each dword is replaced, with its top bit cleared, if the data's top bit
 /// is set.
 void conditional_exchange(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     for_each_lane(wave.exec(), [&](int lane) {
         const uint32_t address = ds_address(wave, inst, lane);
         uint8_t* target = aligned_access<uint64_t>(wave, address, lane);
@@ -102,10 +105,8 @@ void conditional_exchange(Wave& wave, const Inst& inst) {
 /// into M0 as it is).
 template <bool Append>
 void count_lanes(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     const uint64_t exec = wave.exec();
-    if (inst.gds) {
-        throw Fault("GDS is not implemented");
-    }
     if (exec == 0) {
         return;
     }

@@ -99,6 +99,7 @@ void write_bits(uint8_t* bytes, unsigned start, unsigned count, uint32_t value) 
 /// E) + i / E (measured layouts: reference page cdna3_facts, section 5).
 template <unsigned Bits, unsigned Elements>
 void read_transposed(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
     constexpr unsigned size = Bits * Elements / 8, lanes_per_row = kTransposeLanes / Elements;
     const uint64_t exec = wave.exec();
     uint8_t fetched[kLanes][size];

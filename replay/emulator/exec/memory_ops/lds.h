@@ -32,6 +32,13 @@ inline void require_aligned(const char* space, uint64_t address, uint32_t alignm
     }
 }
 
+/// Global data share: no compiler emits it any more, and this device has none.
+inline void refuse_gds(const Inst& inst) {
+    if (inst.gds) [[unlikely]] {
+        throw Fault("GDS is not implemented");
+    }
+}
+
 /// Address of a DS access. The sum is 32 bits wide: a negative base with an offset is usual
 /// compiler output.
 inline uint32_t ds_address(const Wave& wave, const Inst& inst, int lane) {
