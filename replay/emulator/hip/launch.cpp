@@ -1,5 +1,6 @@
 #include "hip/launch.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -61,13 +62,16 @@ uint64_t queue_address() {
     return g_memory.prepare() ? g_memory.queue : 0;
 }
 
-/// The kernarg segment is visible to the device for one launch, with its exact size. Compilers
-/// widen scalar loads to the segment's alignment of 16 bytes, so the bound is rounded up to that.
+// Compilers widen scalar loads to the kernarg segment's alignment.
+constexpr uint64_t kKernargUnit = 16;
+
+/// The kernarg segment is visible to the device for one launch, with its size rounded up to
+/// kKernargUnit.
 class VisibleKernarg {
   public:
     VisibleKernarg(uint64_t address, uint64_t size) : address_(size == 0 ? 0 : address) {
         if (address_ != 0) {
-            AddressSpace::get().add({address, round_up(size, 16), MemoryKind::kKernarg, true});
+            AddressSpace::get().add({address, round_up(size, kKernargUnit), MemoryKind::kKernarg, true});
         }
     }
     ~VisibleKernarg() {
@@ -189,8 +193,8 @@ Error dispatch(const PreparedLaunch& launch) {
     const Function& function = *launch.function;
     const LaunchShape& shape = launch.shape;
     const auto lock = lock_launches();
-    std::memcpy(reinterpret_cast<void*>(g_memory.kernarg), launch.kernarg.data(),
-                launch.kernarg.size());
+    auto* segment = reinterpret_cast<uint8_t*>(g_memory.kernarg);
+    std::memset(std::copy(launch.kernarg.begin(), launch.kernarg.end(), segment), 0, kKernargUnit);
     const VisibleKernarg visible(g_memory.kernarg, launch.kernarg.size());
     write_packet(g_memory.packet, launch, g_memory.kernarg);
     DispatchRequest request;

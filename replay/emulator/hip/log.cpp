@@ -10,10 +10,15 @@ namespace asmevo::emulator {
 namespace {
 
 void print(const char* format, va_list arguments) {
-    char text[1024];
-    std::vsnprintf(text, sizeof text, format, arguments);
+    va_list again;
+    va_copy(again, arguments);
+    const int size = std::vsnprintf(nullptr, 0, format, again);
+    va_end(again);
+    std::string text(static_cast<size_t>(size > 0 ? size : 0) + 1, '\0');
+    std::vsnprintf(text.data(), text.size(), format, arguments);
+    text.back() = '\n';
     // One write a message, so that lines of several threads do not mix.
-    std::string line = std::string("asmevo emulated device: ") + text + "\n";
+    const std::string line = "asmevo emulated device: " + text;
     std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

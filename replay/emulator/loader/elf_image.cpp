@@ -30,6 +30,9 @@ std::vector<Record> read_table(std::span<const uint8_t> data, uint64_t offset, u
         throw_invalid("a table of the image lies outside it");
     }
     std::vector<Record> table(count);
+    if (count == 0) {
+        return table;  // memcpy takes no null pointer, not even for nothing
+    }
     std::memcpy(table.data(), data.data() + offset, count * sizeof(Record));
     return table;
 }
