@@ -97,16 +97,15 @@ def run_kernel(
     body: str,
     *,
     target: str = "gfx942",
+    vgprs: int = 32,
+    agprs: int = 0,
+    lds: int = 0,
+    directives: str = "",
     grid: tuple[int, int, int] = (1, 1, 1),
     block: tuple[int, int, int] = (64, 1, 1),
     data: bytes = bytes(1024),
     output_bytes: int = 1024,
     options: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
-    vgprs: int = 32,
-    agprs: int = 0,
-    lds: int = 0,
-    directives: str = "",
 ) -> Outcome:
     """Assemble, load and launch `body` once."""
     from asmevo.codeobject import toolchain
@@ -114,13 +113,38 @@ def run_kernel(
     text = kernel_text(
         body, target=target, vgprs=vgprs, agprs=agprs, lds=lds, directives=directives
     )
-    image = toolchain.link(toolchain.assemble(text, target))
+    return run_image(
+        toolchain.link(toolchain.assemble(text, target)),
+        target=target,
+        grid=grid,
+        block=block,
+        data=data,
+        output_bytes=output_bytes,
+        options=options,
+    )
+
+
+def run_image(
+    image: bytes,
+    *,
+    kernel: str = "k",
+    target: str = "gfx942",
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (64, 1, 1),
+    data: bytes = bytes(1024),
+    output_bytes: int = 1024,
+    number: int | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Load a code object and launch a kernel of (output, input) or (output, input, number)."""
     request = {
         "image": image.hex(),
+        "kernel": kernel,
         "grid": grid,
         "block": block,
         "data": data.hex(),
         "output_bytes": output_bytes,
+        "number": number,
         "options": dict(options or {}),
     }
     done = subprocess.run(
@@ -128,9 +152,9 @@ def run_kernel(
         input=json.dumps(request),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
-        env={"PATH": "", "ASMEVO_EMULATOR_ARCH": target, **_library_path(), **(environment or {})},
+        env={"PATH": "", "ASMEVO_EMULATOR_ARCH": target, **_library_path()},
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -164,14 +188,18 @@ def _child() -> None:
     image = bytes.fromhex(request["image"])
     status = hip.hipModuleLoadData(ctypes.byref(module), image)
     assert status == 0, f"hipModuleLoadData: {status}"
-    assert hip.hipModuleGetFunction(ctypes.byref(function), module, b"k") == 0
+    name = request["kernel"].encode()
+    assert hip.hipModuleGetFunction(ctypes.byref(function), module, name) == 0
     size, data = request["output_bytes"], bytes.fromhex(request["data"])
     out, source = ctypes.c_void_p(), ctypes.c_void_p()
     assert hip.hipMalloc(ctypes.byref(out), ctypes.c_size_t(size)) == 0
     assert hip.hipMalloc(ctypes.byref(source), ctypes.c_size_t(len(data))) == 0
     assert hip.hipMemset(out, 0, ctypes.c_size_t(size)) == 0
     assert hip.hipMemcpy(source, data, ctypes.c_size_t(len(data)), 1) == 0
-    arguments = (ctypes.c_void_p * 2)(ctypes.addressof(out), ctypes.addressof(source))
+    values = [out, source]
+    if request["number"] is not None:
+        values.append(ctypes.c_void_p(request["number"]))
+    arguments = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
     shape = [ctypes.c_uint(value) for value in (*request["grid"], *request["block"])]
     status = hip.hipModuleLaunchKernel(function, *shape, ctypes.c_uint(0), None, arguments, None)
     result = ctypes.create_string_buffer(size)
