@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 from asmevo.codeobject.code_object import content_hash
 from asmevo.errors import UsageError
-from asmevo.files import write_whole
+from asmevo.files import read_bounded, write_whole
 from asmevo.optimizer.gate.cost import Cost, CostUnit
 from asmevo.verdict import Status, Verdict
 
@@ -26,6 +27,8 @@ __all__ = ["Attempt", "Node", "RunFolder", "RunIdentity"]
 # Bump when a field of lineage.json, attempts.jsonl or summary.json changes its name or meaning.
 _SCHEMA_VERSION = 1
 _LIMIT_BYTES = 256 << 20
+# What reading JSON of another shape than ours raises.
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +89,7 @@ class RunFolder:
         self.identity = identity
         self.nodes: list[Node] = []
         self.attempts: dict[str, Attempt] = {}
-        if self._lineage.exists():
-            self._load()
-        elif not _may_become_run_folder(path):
+        if not self._lineage.exists() and not _may_become_run_folder(path):
             raise UsageError(
                 f"{path} is not empty and no run folder", hint="name another -o RUNDIR"
             )
@@ -98,10 +99,19 @@ class RunFolder:
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from error
         try:
+            self._lock()
+            if self._lineage.exists():
+                self._load()
+        except BaseException:
+            self._log.close()
+            raise
+
+    def _lock(self) -> None:
+        """Before anything is read: another process may be writing."""
+        try:
             fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            self._log.close()
-            raise UsageError(f"another process works in {path}") from error
+            raise UsageError(f"another process works in {self.path}") from error
 
     @property
     def _lineage(self) -> Path:
@@ -164,13 +174,13 @@ class RunFolder:
 
     def _load(self) -> None:
         try:
-            content = json.loads(_read_bounded(self._lineage))
+            content = json.loads(read_bounded(self._lineage, _LIMIT_BYTES))
             if content["schema_version"] != _SCHEMA_VERSION:
                 raise UsageError(f"{self.path} was written by another version of asmevo")
             identity = content["identity"]
             known = RunIdentity(**{**identity, "bundles": tuple(identity["bundles"])})
             self.nodes = [_read_node(node) for node in content["nodes"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except _DAMAGE as error:
             raise UsageError(f"{self._lineage} is damaged: {error}") from error
         if known != self.identity:
             raise UsageError(
@@ -179,23 +189,23 @@ class RunFolder:
             )
         if not self.nodes:
             raise UsageError(f"{self._lineage} has no nodes")
+        if any(len(node.costs) != len(self.identity.bundles) for node in self.nodes):
+            raise UsageError(f"{self._lineage} is damaged: a node without a cost for each bundle")
         self._load_attempts()
 
     def _load_attempts(self) -> None:
         """Read the log; a last line that a kill cut short is taken back."""
         path = self.path / "attempts.jsonl"
-        if not path.exists():
-            return
-        content = _read_bounded(path)
+        content = read_bounded(path, _LIMIT_BYTES)
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) != len(content):
             os.truncate(path, len(whole))
         for line in whole.splitlines():
             try:
                 attempt = _read_attempt(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
+                self.attempts[attempt.id] = attempt
+            except _DAMAGE as error:
                 raise UsageError(f"{path} is damaged: {error}") from error
-            self.attempts[attempt.id] = attempt
 
 
 def _may_become_run_folder(path: Path) -> bool:
@@ -209,8 +219,15 @@ def _read_node(content: dict[str, Any]) -> Node:
     costs: Sequence[dict[str, Any]] = content.pop("costs")
     return Node(
         **content,
-        costs=tuple(Cost(**{**cost, "unit": CostUnit(cost["unit"])}) for cost in costs),
+        costs=tuple(_read_cost(cost) for cost in costs),
     )
+
+
+def _read_cost(content: dict[str, Any]) -> Cost:
+    cost = Cost(**{**content, "unit": CostUnit(content["unit"])})
+    if not (math.isfinite(cost.value) and cost.value > 0 and math.isfinite(cost.variation)):
+        raise ValueError("a cost is not a positive number")
+    return cost
 
 
 def _read_attempt(content: dict[str, Any]) -> Attempt:
@@ -222,11 +239,3 @@ def _read_attempt(content: dict[str, Any]) -> Attempt:
         costs=costs,
         verdict=Verdict(status=Status(verdict["status"]), reasons=tuple(verdict["reasons"])),
     )
-
-
-def _read_bounded(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(_LIMIT_BYTES + 1)
-    if len(content) > _LIMIT_BYTES:
-        raise ValueError("the file is too large")
-    return content

@@ -177,7 +177,24 @@ def _lose_object(path: Path) -> None:
         file.write_bytes(b"other")
 
 
-@pytest.mark.parametrize("damage", [_damage_lineage, _damage_log, _lose_object])
+def _lose_costs(path: Path) -> None:
+    content = json.loads((path / "lineage.json").read_text())
+    content["nodes"][0]["costs"] = []
+    (path / "lineage.json").write_text(json.dumps(content))
+
+
+def _nest_log(path: Path) -> None:
+    (path / "attempts.jsonl").write_text("[" * 100_000 + "\n")
+
+
+def _log_a_number(path: Path) -> None:
+    (path / "attempts.jsonl").write_text("7\n")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_damage_lineage, _damage_log, _lose_object, _lose_costs, _nest_log, _log_a_number],
+)
 def test_run_folder_that_is_damaged_is_refused(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -223,6 +240,21 @@ def test_run_folder_in_use_is_refused(tmp_path: Path) -> None:
         pytest.raises(UsageError, match="another process"),
     ):
         RunFolder(tmp_path / "run", identity)
+
+
+def test_run_folder_in_use_keeps_the_line_that_is_being_written(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    data = build_kernel(NOPS)
+    run_search(path, NOPS, FakeReplayer(data))
+    with closing(RunFolder(path, identity_of(data))):
+        with (path / "attempts.jsonl").open("ab") as log:
+            log.write(b"half a li")
+        before = (path / "attempts.jsonl").read_bytes()
+
+        with pytest.raises(UsageError, match="another process"):
+            RunFolder(path, identity_of(data))
+
+        assert (path / "attempts.jsonl").read_bytes() == before
 
 
 def test_folder_that_is_no_run_folder_is_refused(tmp_path: Path) -> None:
