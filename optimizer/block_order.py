@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from asmevo.codeobject.analysis.dependence import BlockItem
+from asmevo.codeobject.analysis.effect import Effect
 from asmevo.codeobject.analysis.hazard_rules import Traits, find_requirements
+from asmevo.codeobject.analysis.memory_clause import breaks_clause, extend_clause
 from asmevo.codeobject.analysis.wait_state import Counter, WaitState, format_wait, step_wait_state
 from asmevo.optimizer.kernel_view import KernelView
 from asmevo.optimizer.proposal import Delete, Edit, InsertAfter, Move, Replace
@@ -47,6 +49,7 @@ def _settle(view: KernelView, block: int, order: Sequence[BlockItem]) -> Iterato
         (Traits(effect=program.effects[at]), gone)
         for at, gone in view.distances.before(block).items()
     ]
+    clause: tuple[Effect, ...] = ()
     for item in order:
         position = program.position_of[item.id]
         counts = _find_counts(view, state, position, allowed.get(item.id))
@@ -63,6 +66,10 @@ def _settle(view: KernelView, block: int, order: Sequence[BlockItem]) -> Iterato
             fillers += [f"s_nop {min(missing, 16) - 1}"]
             fillers += [f"s_nop {missing - 17}"] if missing > 16 else []
             elapsed += missing
+        if not fillers and breaks_clause(clause, item.effect):
+            fillers.append("s_nop 0")
+            elapsed = 1
+        clause = extend_clause(() if fillers else clause, item.effect)
         recent = [(one, gone + elapsed + 1) for one, gone in recent if gone < 20]
         recent.append((traits, 0))
         step_wait_state(program, state, position)

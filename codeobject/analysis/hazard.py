@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program
+from asmevo.codeobject.analysis.effect import Effect
 from asmevo.codeobject.analysis.hazard_rules import SUPPORTED_ARCHS, Traits, find_requirements
+from asmevo.codeobject.analysis.memory_clause import (
+    CLAUSE_UNITS,
+    breaks_clause,
+    extend_clause,
+    find_clause_faults,
+)
 from asmevo.codeobject.instruction import Instruction
 
 __all__ = [
@@ -98,7 +105,17 @@ class HazardDistances:
             for position, distances in self._walk(block):
                 for hazard in self._check(position, distances):
                     found[hazard.producer, hazard.consumer, hazard.rule] = hazard
-        return tuple(found.values())
+        return (*found.values(), *self._find_clause_hazards())
+
+    def _find_clause_hazards(self) -> Iterator[Hazard]:
+        for first, second in find_clause_faults(self._program):
+            yield Hazard(
+                producer=self._program.instructions[first].id,
+                consumer=self._program.instructions[second].id,
+                rule="xnack-clause",
+                required=1,
+                actual=0,
+            )
 
     def count_slack(self, position: int) -> int:
         """How many of an instruction's wait states no hazard across it needs, on any path."""
@@ -106,6 +123,8 @@ class HazardDistances:
         walk = self._walk(program.block_at[position])
         producers = next(distances for at, distances in walk if at == position)
         slack = own = count_wait_states(program.instructions[position])
+        if self._parts_clauses(position):
+            slack -= 1
         pending = [(at, own) for at in self._followers(position)]
         seen = set(pending)
         while pending and slack:
@@ -120,6 +139,23 @@ class HazardDistances:
                 seen |= new
                 pending += new
         return slack
+
+    def _parts_clauses(self, position: int) -> bool:
+        """True when the runs on both sides must not become one."""
+        effects = self._program.effects
+        clause: tuple[Effect, ...] = ()
+        start = position
+        while start and effects[start - 1].unit in CLAUSE_UNITS:
+            start -= 1
+        for effect in effects[start:position]:
+            clause = extend_clause(clause, effect)
+        for effect in effects[position + 1 :]:
+            if not clause or clause[-1].unit is not effect.unit:
+                return False
+            if breaks_clause(clause, effect):
+                return True
+            clause = extend_clause(clause, effect)
+        return False
 
     def _followers(self, position: int) -> tuple[int, ...]:
         block = self._program.blocks[self._program.block_at[position]]

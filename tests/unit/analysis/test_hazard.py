@@ -119,3 +119,31 @@ def test_slack_is_what_no_hazard_across_needs(text: str, slack: int) -> None:
     position = next(at for at, one in enumerate(program.instructions) if one.mnemonic == "s_nop")
 
     assert HazardDistances(program, "gfx942").count_slack(position) == slack
+
+
+@pytest.mark.parametrize(
+    ("text", "has_fault"),
+    [
+        ("s_load_dword s4, s[0:1], 0x0\ns_load_dword s5, s[0:1], 0x4", False),
+        ("s_load_dword s0, s[0:1], 0x0", False),
+        ("s_load_dword s0, s[0:1], 0x0\ns_load_dword s5, s[2:3], 0x4", True),
+        ("s_load_dword s4, s[0:1], 0x0\ns_load_dword s0, s[2:3], 0x4", True),
+        ("s_load_dword s0, s[0:1], 0x0\ns_nop 0\ns_load_dword s5, s[2:3], 0x4", False),
+        ("global_load_dword v1, v[8:9], off\nglobal_load_dword v8, v[2:3], off", True),
+        ("global_load_dword v1, v[8:9], off\nds_read_b32 v8, v5", False),
+        ("global_load_dword v1, v[8:9], off\nglobal_store_dword v[2:3], v4, off", True),
+        ("global_store_dword v[2:3], v4, off\nglobal_store_dword v[2:3], v4, off", False),
+    ],
+)
+def test_replayed_run_must_not_write_what_it_reads(text: str, has_fault: bool) -> None:
+    hazards = find_hazards(program_of(text + "\ns_endpgm"), "gfx942")
+
+    assert [one.rule for one in hazards] == ["xnack-clause"] * has_fault
+
+
+def test_nop_that_parts_two_runs_has_no_slack() -> None:
+    program = program_of(
+        "s_load_dword s0, s[0:1], 0x0\ns_nop 0\ns_load_dword s5, s[2:3], 0x4\ns_endpgm"
+    )
+
+    assert HazardDistances(program, "gfx942").count_slack(1) == 0

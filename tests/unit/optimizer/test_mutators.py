@@ -315,3 +315,20 @@ def test_wait_that_keeps_a_hazard_at_a_distance_stays() -> None:
     body += "v_mov_b32_dpp v3, v1 row_shr:8 row_mask:0xf bank_mask:0xf\n" + STORE.format("v3")
 
     assert not propose(ImpliedWait(), body)
+
+
+def test_hoisted_load_is_kept_out_of_a_run_that_it_must_not_join() -> None:
+    body = "global_load_dword v1, v[8:9], off\nv_mov_b32 v3, v4\nv_mov_b32 v5, v4\n"
+    body += "global_load_dword v10, v[10:11], off\ns_waitcnt vmcnt(0)\n"
+    body += "v_add_u32 v1, v1, v3\nv_add_u32 v1, v1, v5\nv_add_u32 v1, v1, v10\n"
+    body += "global_store_dword v[12:13], v1, off\n"
+
+    after = apply_and_rebuild(body, [only_proposal(HoistedLoad(), body)])
+
+    texts = texts_of(after)
+    assert [text.split(",")[0] for text in texts[:3]] == [
+        "global_load_dword v10",
+        "s_nop 0",
+        "global_load_dword v1",
+    ]
+    assert not after.hazards
