@@ -1,6 +1,7 @@
 // Matrix instructions with f32 results: MFMA and SMFMAC. EXEC is ignored (CDNA3 ISA 7.1).
 #include "exec/vector/mfma.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -19,7 +20,8 @@ struct Workspace {
                   4];  // 4x4 blocks: A's row of one D register, spread over the lanes, for each k
     int32_t a_lane_exponents[64 * 4];
     uint16_t b_rows[32][64];  // SMFMAC: for each row of A, the k that each stored element stands at
-    LaneArray d[32];
+    float c[kLanes], constant_c[kLanes];
+    float d[32][kLanes];
 };
 
 Workspace& workspace() {
@@ -146,17 +148,6 @@ void spread_a(const Inst& inst, const MatrixOp& op, int reg, Workspace& space) {
     }
 }
 
-void read_accumulator(const Wave& wave, const Operand& c, int reg, int lane, float out[8]) {
-    if (c.is_vgpr()) {
-        std::memcpy(out, wave.lanes(static_cast<uint16_t>(c.index + reg)) + lane,
-                    8 * sizeof(float));
-        return;
-    }
-    for (int i = 0; i < 8; ++i) {
-        out[i] = std::bit_cast<float>(static_cast<uint32_t>(c.constant));
-    }
-}
-
 void compute_register(const Wave& wave, const Inst& inst, const MatrixOp& op, int reg,
                       Workspace& space) {
     const MatrixShape& shape = op.shape;
@@ -165,7 +156,9 @@ void compute_register(const Wave& wave, const Inst& inst, const MatrixOp& op, in
         spread_a(inst, op, reg, space);
     }
     const Operand& c = shape.is_sparse ? inst.dst[0] : inst.src[2];
-    for (int lane = 0; lane < kLanes; lane += 8) {
+    const float* accumulator = space.constant_c;
+    const int width = is_small ? kLanes : shape.n;
+    for (int lane = 0; lane < kLanes; lane += width) {
         const Position at = position_of(shape, reg, lane);
         const int a_at = is_small ? lane : broadcast_block(inst, op, at.block) * shape.m + at.row;
         const int b_at = at.block * shape.n + at.column;
@@ -177,15 +170,18 @@ void compute_register(const Wave& wave, const Inst& inst, const MatrixOp& op, in
             .b_row = shape.is_sparse ? space.b_rows[at.row] : nullptr,
             .a_stride = is_small ? kLanes : space.a.stride,
             .b_stride = space.b.stride,
+            .lanes = width,
             .k = shape.a_k(),
             .group = op.group,
             .a_is_uniform = !is_small,
             .has_special = space.a.has_special || space.b.has_special,
         };
-        float accumulator[8], result[8];
-        read_accumulator(wave, c, reg, lane, accumulator);
-        dot(op.arithmetic, in, accumulator, result);
-        std::memcpy(space.d[reg].lane + lane, result, sizeof result);
+        if (c.is_vgpr()) {
+            std::memcpy(space.c, wave.lanes(static_cast<uint16_t>(c.index + reg)) + lane,
+                        sizeof(float) * static_cast<size_t>(width));
+            accumulator = space.c;
+        }
+        dot(op.arithmetic, in, accumulator, space.d[reg] + lane);
     }
 }
 
@@ -252,14 +248,18 @@ void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t*
     if (shape.is_sparse) {
         find_sparse_rows(wave, inst, op, space.b_rows);
     }
+    if (!inst.src[2].is_vgpr()) {
+        std::fill_n(space.constant_c, kLanes,
+                    std::bit_cast<float>(static_cast<uint32_t>(inst.src[2].constant)));
+    }
     const int registers = shape.m * shape.n * shape.blocks / kLanes;
     for (int reg = 0; reg < registers; ++reg) {
         compute_register(wave, inst, op, reg, space);
     }
     // D may overlap C at another place: nothing is written before everything is read.
     for (int reg = 0; reg < registers; ++reg) {
-        std::memcpy(wave.lanes(static_cast<uint16_t>(inst.dst[0].index + reg)), space.d[reg].lane,
-                    sizeof space.d[reg].lane);
+        std::memcpy(wave.lanes(static_cast<uint16_t>(inst.dst[0].index + reg)), space.d[reg],
+                    sizeof space.d[reg]);
     }
 }
 

@@ -82,9 +82,9 @@ constexpr int element_bits(Element element) {
 void decode_elements(Element element, Target target, const uint32_t bits[kLanes], float* value,
                      int32_t* exponent, bool& has_special);
 
-/// Inputs of one dot product piece: eight lanes of D, all k. Row k of A starts at a + k * a_stride;
-/// with `a_is_uniform` only its first element counts, for all lanes. Row b_row[k] belongs to k, or
-/// row k without b_row.
+/// Inputs of a run of dot products: `lanes` lanes of a D register (a multiple of 8), all k. Row k
+/// of A starts at a + k * a_stride; with `a_is_uniform` only its first element counts, for all
+/// lanes. Row b_row[k] belongs to k, or row k without b_row.
 struct DotInputs {
     const float* a_value;
     const int32_t* a_exponent;
@@ -92,13 +92,14 @@ struct DotInputs {
     const int32_t* b_exponent;
     const uint16_t* b_row;
     int a_stride, b_stride;
+    int lanes;
     int k;
     int group;
     bool a_is_uniform;
     bool has_special;
 };
 
-/// d[0..7] = sum over k of a * b, starting from c[0..7].
+/// d[lane] = sum over k of a * b, starting from c[lane].
 void dot_truncated(const DotInputs& in, const float* c, float* d);
 void dot_truncated_pair(const DotInputs& in, const float* c, float* d);
 void dot_fma(const DotInputs& in, const float* c, float* d);

@@ -71,25 +71,25 @@ void run_matrix_f64(Wave& wave, const Inst& inst, const MatrixOp& op) {
     check_modifiers(inst, op);
     const MatrixShape& shape = op.shape;
     const int registers = shape.m * shape.n * shape.blocks / kLanes;
-    double result[4][kLanes];
+    const int negated = op.blgp_negates ? inst.blgp : 0;  // bit 0: A, bit 1: B, bit 2: C
+    double a[kLanes], b[kLanes], result[4][kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) {
+        a[lane] = negate_if(read_double(wave, inst.src[0].index, lane), (negated & 1) != 0);
+        b[lane] = negate_if(read_double(wave, inst.src[1].index, lane), (negated & 2) != 0);
+    }
     for (int reg = 0; reg < registers; ++reg) {
+        const uint16_t c = static_cast<uint16_t>(inst.src[2].index + 2 * reg);
         for (int lane = 0; lane < kLanes; ++lane) {
-            // D, one row (a register pair) at a time: 16x16 has column lane mod 16 and row lane /
-            // 16 + 4 * reg.
+            // D, one row (a register pair) at a time: 16x16 has column lane mod 16 and row
+            // lane / 16 + 4 * reg.
             const int column = lane % shape.n, block = lane / shape.n % shape.blocks;
             const int row = lane / (shape.n * shape.blocks) + 4 * reg;
             double sum =
-                inst.src[2].is_vgpr()
-                    ? read_double(wave, static_cast<uint16_t>(inst.src[2].index + 2 * reg), lane)
-                    : inline_double(inst.src[2]);
-            sum = negate_if(sum, op.blgp_negates && (inst.blgp & 4) != 0);
+                inst.src[2].is_vgpr() ? read_double(wave, c, lane) : inline_double(inst.src[2]);
+            sum = negate_if(sum, (negated & 4) != 0);
             for (int k = 0; k < shape.k; ++k) {
-                const double a =
-                    read_double(wave, inst.src[0].index, input_lane(shape, row, block, k));
-                const double b =
-                    read_double(wave, inst.src[1].index, input_lane(shape, column, block, k));
-                sum = std::fma(negate_if(a, op.blgp_negates && (inst.blgp & 1) != 0),
-                               negate_if(b, op.blgp_negates && (inst.blgp & 2) != 0), sum);
+                sum = std::fma(a[input_lane(shape, row, block, k)],
+                               b[input_lane(shape, column, block, k)], sum);
             }
             result[reg][lane] = sum;
         }
