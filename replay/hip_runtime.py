@@ -5,9 +5,10 @@ Only a worker process imports this: the first call opens the libamdhip64.so that
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,17 +164,16 @@ class EventTimer:
         return float(_call("hipEventElapsedTime", self._start, self._stop))
 
 
-def _find_report_function() -> Any:
-    """The emulated device's export beyond HIP; None on a real runtime."""
+def _find_emulator() -> ctypes.CDLL | None:
+    """The emulated device's library, for its exports beyond HIP; None on a real runtime."""
     maps = Path("/proc/self/maps").read_text()
     paths = {line[line.index("/") :] for line in maps.splitlines() if "/libamdhip64.so" in line}
     # Opening a mapped library again gives the same one.
-    libraries = (ctypes.CDLL(path) for path in sorted(paths))
-    functions = (getattr(item, "asmevo_emulator_last_report", None) for item in libraries)
-    function = next(filter(None, functions), None)
-    if function is not None:
-        function.restype = ctypes.c_char_p
-    return function
+    for library in (ctypes.CDLL(path) for path in sorted(paths)):
+        if hasattr(library, "asmevo_emulator_last_report"):
+            library.asmevo_emulator_last_report.restype = ctypes.c_char_p
+            return library
+    return None
 
 
 class EmulatorReport:
@@ -181,18 +181,28 @@ class EmulatorReport:
 
     def __init__(self) -> None:
         """Look for the export in the loaded library."""
-        self._function = _find_report_function()
+        self._library = _find_emulator()
 
     @property
     def is_available(self) -> bool:
         """True on the emulated device."""
-        return self._function is not None
+        return self._library is not None
+
+    @contextlib.contextmanager
+    def reversed_turns(self) -> Iterator[None]:
+        """Within it the waves of a workgroup take turns from the last to the first."""
+        assert self._library is not None
+        self._library.asmevo_emulator_set_option(b"reverse_waves", b"1")
+        try:
+            yield
+        finally:
+            self._library.asmevo_emulator_set_option(b"reverse_waves", b"0")
 
     def read(self) -> dict[str, Any]:
         """The report; empty where there is none."""
-        if self._function is None:
+        if self._library is None:
             return {}
-        text = self._function()
+        text = self._library.asmevo_emulator_last_report()
         report = json.loads(text) if text else {}
         return report if isinstance(report, dict) else {}
 
