@@ -67,8 +67,8 @@ constexpr U pick(LaneEnv env, U a, U b, bool a_wins) {
     U result = a_wins ? a : b;
     result = is_nan(b) ? a : result;
     result = is_nan(a) ? b : result;
-    result = ieee & is_signaling(b) ? quieted(b) : result;
-    return ieee & is_signaling(a) ? quieted(a) : result;
+    result = (ieee & is_signaling(b)) ? quieted(b) : result;
+    return (ieee & is_signaling(a)) ? quieted(a) : result;
 }
 
 template <typename U>

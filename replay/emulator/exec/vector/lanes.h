@@ -52,7 +52,12 @@ inline void compute(const Source* sources, Result& result, LaneEnv env,
             }
         }(),
         ...);
+// Lanes are independent: a result may stand where a source does, but only of the same lane.
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
     for (int lane = 0; lane < kLanes; ++lane) {
         if constexpr (S::kHasEnv) {
             put_lane<R>(result.low, result.high, lane,

@@ -122,7 +122,7 @@ void median_of_three(Wave& wave, const Inst& inst) {
         const U top = static_cast<U>(largest.low[lane]);
         uint32_t median = equal_values(top, b) ? ac.low[lane] : ab.low[lane];
         median = equal_values(top, a) ? bc.low[lane] : median;
-        result.low[lane] = is_nan(a) | is_nan(b) | is_nan(c) ? smallest.low[lane] : median;
+        result.low[lane] = is_nan(a) || is_nan(b) || is_nan(c) ? smallest.low[lane] : median;
     }
     detail::store<U, kStoreOptions<U>>(wave, inst, result);
 }
