@@ -13,7 +13,13 @@ from asmevo.codeobject.analysis.dependence import BlockItem
 from asmevo.codeobject.analysis.effect import Effect
 from asmevo.codeobject.analysis.hazard_rules import Traits, find_requirements
 from asmevo.codeobject.analysis.memory_clause import breaks_clause, extend_clause
-from asmevo.codeobject.analysis.wait_state import Counter, WaitState, format_wait, step_wait_state
+from asmevo.codeobject.analysis.wait_state import (
+    COUNTER_LIMITS,
+    Counter,
+    WaitState,
+    format_wait,
+    step_wait_state,
+)
 from asmevo.optimizer.kernel_view import KernelView
 from asmevo.optimizer.proposal import Delete, Edit, InsertAfter, Move, Replace
 
@@ -36,7 +42,8 @@ def reorder_block(view: KernelView, block: int, order: Sequence[BlockItem]) -> t
     """Edits that give the block this order, with the waits and nops that it needs.
 
     Raises:
-        ReorderRefusal: the block's head is pinned, or nothing could hold a filler in front of it.
+        ReorderRefusal: the block holds a pinned instruction, nothing could hold a filler at its
+            head, or later blocks would wait for too little.
     """
     return tuple(_express(view, block, tuple(_settle(view, block, order))))
 
@@ -74,6 +81,17 @@ def _settle(view: KernelView, block: int, order: Sequence[BlockItem]) -> Iterato
         recent.append((traits, 0))
         step_wait_state(program, state, position)
         yield _Slot(id=item.id, fillers=tuple(fillers))
+    _refuse_weaker_end(view, block, state)
+
+
+def _refuse_weaker_end(view: KernelView, block: int, state: WaitState) -> None:
+    """Later blocks count on what is over, and on how far back in its queue the rest is."""
+    expected = view.waits.after(block)
+    for counter in Counter:
+        known = expected.younger(counter)
+        for producer, younger in state.younger(counter).items():
+            if younger < known.get(producer, COUNTER_LIMITS[counter] + 1):
+                raise ReorderRefusal("later waits would mean other operations")
 
 
 def _outstanding_in_parent(view: KernelView, block: int) -> dict[int, frozenset[int]]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from asmevo.codeobject.analysis.effect import Effect
 from asmevo.codeobject.analysis.memory_dependence import may_conflict
 from asmevo.codeobject.analysis.register import VECTOR_MASK, RegisterSet, iterate_registers
 
-__all__ = ["BlockItem", "find_order", "must_keep_order", "reads_of"]
+__all__ = ["BlockItem", "find_order", "keep_queue_order", "must_keep_order", "reads_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,19 @@ def find_order(items: Sequence[BlockItem], live_out: RegisterSet) -> list[set[in
     if items and items[-1].effect.is_terminator:
         before[-1] |= set(range(len(items) - 1))
     return before
+
+
+def keep_queue_order(items: Sequence[BlockItem], before: list[set[int]]) -> None:
+    """Add to an order that operations of one wait counter stay in their order.
+
+    Waits of later blocks then mean what they meant.
+    """
+    for counts in (
+        [at for at, item in enumerate(items) if item.effect.counts_vm],
+        [at for at, item in enumerate(items) if item.effect.counts_lgkm],
+    ):
+        for earlier, later in pairwise(counts):
+            before[later].add(earlier)
 
 
 def _order_by_registers(

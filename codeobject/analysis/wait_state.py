@@ -178,6 +178,14 @@ class Waits:
             yield position, state
             step_wait_state(self.program, state, position)
 
+    def after(self, block: int) -> WaitState:
+        """State behind the last instruction of a block."""
+        state = self.block_states[block].copy()
+        bounds = self.program.blocks[block]
+        for position in range(bounds.start, bounds.end):
+            step_wait_state(self.program, state, position)
+        return state
+
     def before(self, position: int) -> WaitState:
         """State in front of one instruction."""
         for at, state in self.walk(self.program.block_at[position]):

@@ -51,11 +51,23 @@ def _without_entry(descriptor: bytes) -> bytes:
 def find_static_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]:
     """Reasons why the candidate may not do what the parent does; none when it is proved to."""
     try:
+        yield from _compare_other_code(parent, candidate)
         yield from _compare_structure(parent, candidate)
         yield from find_wait_faults(parent, candidate)
         yield from find_hazard_faults(parent, candidate)
     except AnalysisRefusal as refusal:
         yield f"not provable: {refusal}"
+
+
+def _compare_other_code(parent: KernelView, candidate: KernelView) -> Iterator[str]:
+    """What lies outside the kernel stays as it is."""
+
+    def others(view: KernelView) -> list[tuple[int, str]]:
+        own = view.program.position_of
+        return [(one.id, one.mnemonic) for one in view.listing.instructions if one.id not in own]
+
+    if others(parent) != others(candidate):
+        yield "code outside the kernel changed"
 
 
 def _compare_structure(parent: KernelView, candidate: KernelView) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from asmevo.codeobject.analysis.dependence import BlockItem, find_order
+from asmevo.codeobject.analysis.dependence import BlockItem, find_order, keep_queue_order
 from asmevo.codeobject.analysis.hazard_rules import Traits, find_requirements
 from asmevo.optimizer.block_order import ReorderRefusal, reorder_block
 from asmevo.optimizer.kernel_view import KernelView
@@ -47,20 +47,34 @@ class BlockSchedule:
             if len(items) < 3:
                 continue
             before = find_order(items, view.live_out(block))
-            order = _schedule(items, before, self._policy, view.arch)
-            if order == list(items):
-                continue
-            try:
-                edits = reorder_block(view, block, order)
-            except ReorderRefusal:
-                continue
-            moved = sum(one is not other for one, other in zip(items, order, strict=True))
-            yield Proposal(
-                mutator=self.id,
-                sites=(items[0].id, items[-1].id),
-                edits=edits,
-                hypothesis=f"{self._policy}: {moved} of {len(items)} instructions move",
-            )
+            proposal = self._reorder(view, block, items, before)
+            if proposal is None:
+                keep_queue_order(items, before)
+                proposal = self._reorder(view, block, items, before)
+            if proposal is not None:
+                yield proposal
+
+    def _reorder(
+        self,
+        view: KernelView,
+        block: int,
+        items: Sequence[BlockItem],
+        before: Sequence[set[int]],
+    ) -> Proposal | None:
+        order = _schedule(items, before, self._policy, view.arch)
+        if order == list(items):
+            return None
+        try:
+            edits = reorder_block(view, block, order)
+        except ReorderRefusal:
+            return None
+        moved = sum(one is not other for one, other in zip(items, order, strict=True))
+        return Proposal(
+            mutator=self.id,
+            sites=(items[0].id, items[-1].id),
+            edits=edits,
+            hypothesis=f"{self._policy}: {moved} of {len(items)} instructions move",
+        )
 
 
 def _schedule(

@@ -6,7 +6,7 @@ from small_kernels import apply_and_rebuild, only_proposal, propose, texts_of, v
 from asmevo.optimizer.gate.static import find_static_faults
 from asmevo.optimizer.kernel_view import view_kernel
 from asmevo.optimizer.mutators import MUTATORS
-from asmevo.optimizer.mutators.block_schedule import BlockSchedule
+from asmevo.optimizer.mutators.block_schedule import BlockSchedule, Policy
 from asmevo.optimizer.mutators.dead_code import DeadCode
 from asmevo.optimizer.mutators.hoisted_load import HoistedLoad
 from asmevo.optimizer.mutators.implied_wait import ImpliedWait
@@ -332,3 +332,16 @@ def test_hoisted_load_is_kept_out_of_a_run_that_it_must_not_join() -> None:
         "global_load_dword v1",
     ]
     assert not after.hazards
+
+
+def test_schedule_of_a_block_with_loads_in_flight_at_its_end_keeps_their_queue() -> None:
+    body = "v_mov_b32 v20, v4\nv_lshlrev_b32 v8, 2, v0\nv_mul_lo_u32 v8, v8, v8\nv_mov_b32 v9, 0\n"
+    body += LOAD.format("v1") + "global_load_dword v2, v[14:15], off\n"
+    body += "s_cbranch_scc0 .Ljoin\ns_nop 0\n.Ljoin:\ns_waitcnt vmcnt(1)\n"
+    body += "v_add_u32 v3, v20, v1\n" + STORE.format("v3")
+    view = view_of(body)
+
+    for policy in Policy:
+        for proposal in BlockSchedule(policy).propose(view):
+            listing = apply_edits(view.listing, proposal.edits)
+            assert not list(find_static_faults(view, view_kernel(listing, "work")))
