@@ -12,7 +12,7 @@ namespace {
 struct Chip {
     double compute_units;
     uint32_t lds_bytes, lds_granule;
-    double memory_bytes_per_cycle;  // whole device; between HBM and the last-level cache
+    double memory_bytes_per_cycle;  // HBM of the whole device
 };
 
 Chip chip(Target target) {

@@ -16,6 +16,20 @@ uint64_t nop_cycles(const Inst& inst) {
     }
 }
 
+/// Cycles of the matrix core. The table's passes are gfx942's; on gfx950 f64 takes twice as many (llvm-mca) and
+/// f8f6f4 with an 8-bit operand too (CDNA4 ISA 7.1.2).
+uint64_t matrix_cycles(const Inst& inst) {
+    constexpr uint16_t kF64 = 0x6e, kF8f6f4 = 0x2d, kF8f6f4Large = 0x2e;
+    uint64_t cycles = 4ull * std::max<uint8_t>(inst.info->passes, 1);
+    if (inst.target != Target::kGfx950) {
+        return cycles;
+    }
+    uint16_t opcode = inst.info->opcode;
+    bool is_mixed = opcode == kF8f6f4 || opcode == kF8f6f4Large;
+    bool has_8bit = is_mixed && (inst.cbsz <= 1 || inst.blgp <= 1);
+    return opcode == kF64 || has_8bit ? 2 * cycles : cycles;
+}
+
 unsigned data_dwords(const Inst& inst) {
     return std::max({inst.dst[0].dwords, inst.src[1].dwords, uint8_t{1}});
 }
@@ -72,7 +86,7 @@ void WaveTimer::issue_mfma(const Inst& inst) {
             stall_until(matrix_result({RegSpan::kVector, dst.index, dst.dwords}));
         }
     }
-    uint64_t cycles = 4ull * std::max<uint8_t>(inst.info->passes, 1);
+    uint64_t cycles = matrix_cycles(inst);
     matrix_free_ = clock_ + cycles;
     uint64_t done = matrix_free_ + kMfmaExtraLatency;
     matrix_done_ = std::max(matrix_done_, done);

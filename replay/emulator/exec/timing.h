@@ -23,7 +23,7 @@
 
 namespace asmevo::emulator {
 
-// Sources in brackets: /docs of ROCm Compute Profiler [RPC], facebookexperimental/triton AMDLatencyModel.h on gfx950
+// Sources in brackets: documentation of ROCm Compute Profiler [RPC], facebookexperimental/triton AMDLatencyModel.h on gfx950
 // [TLX], MrRoy09/AMD-CDNA3-CacheBenchmarking on MI300X [L1B], LLVM SISchedule.td [LLVM].
 constexpr uint64_t kTurn = 4;               // issue turn of a SIMD [RPC]
 constexpr uint64_t kTransCycles = 16;       // quarter rate [LLVM]
