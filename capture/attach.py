@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import logging
 import mmap
 import os
@@ -118,6 +119,12 @@ def attach(pid: int) -> Iterator[AttachedTarget]:
     process = find_target(pid)
     library = _find_library(pid)
     frida = _import_frida()
+    with _alone(pid):
+        yield from _attach(frida, process, library)
+
+
+def _attach(frida: Any, process: TargetProcess, library: Path) -> Iterator[AttachedTarget]:
+    pid = process.pid
     with _explained(pid):
         session = frida.attach(pid)
     target = None
@@ -136,6 +143,25 @@ def attach(pid: int) -> Iterator[AttachedTarget]:
     finally:
         with _interrupts_held():
             _leave(pid, session, target)
+
+
+@contextlib.contextmanager
+def _alone(pid: int) -> Iterator[None]:
+    """Keep other captures of the process out: two agents that enter at one time may crash it.
+
+    The lock is on the process's own /proc file, so it is there for every user and leaves nothing.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(f"/proc/{pid}/status").open())
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TargetError(
+                f"process {pid}: another capture of this process is running"
+            ) from error
+        except OSError as error:
+            raise TargetError(f"process {pid} has ended already") from error
+        yield
 
 
 def _load(script: Any, library: Path, pid: int) -> int:

@@ -36,12 +36,13 @@ def find_target(pid: int) -> TargetProcess:
 
     Raises:
         TargetError: It does not exist, may not be read, is not a HIP process, is static (attaching
-            would kill it) or is being debugged.
+            would kill it), is stopped or is being debugged.
     """
     if pid == os.getpid():
         raise TargetError("asmevo cannot capture itself")
     status = _read_status(pid)
-    if status.get("State", "").startswith(("Z", "X")):
+    state = status.get("State", "")
+    if state.startswith(("Z", "X")):
         raise TargetError(f"process {pid} has ended already")
     mapped = _read_mapped_files(pid)
     hip_path = next((path for path in mapped if Path(path).name.startswith("libamdhip64.so")), None)
@@ -53,6 +54,8 @@ def find_target(pid: int) -> TargetProcess:
         )
     if not any(_LIBC.match(Path(path).name) for path in mapped):
         raise TargetError(f"process {pid} is statically linked: attaching would end it")
+    if state.startswith("T"):  # attaching would make it go on
+        raise TargetError(f"process {pid} is stopped", hint=f"continue it first: kill -CONT {pid}")
     if (tracer := status.get("TracerPid", "0")) != "0":
         raise TargetError(f"process {pid} is being traced by process {tracer}, a debugger perhaps")
     return TargetProcess(pid=pid, hip_path=hip_path, command=_read_command(pid))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import fcntl
 import json
 import signal
 import struct
@@ -165,6 +166,24 @@ def test_second_capture_is_refused_and_leaves_the_first_alone(
         f"asmevo: process {pid}: another capture of this process is running\n",
     )
     assert first_errors == "asmevo: no kernel matched none (kernels seen: scale)\n"
+
+
+def test_capture_beside_one_that_is_still_attaching_is_refused_before_it_touches_the_target(
+    program: Program, tmp_path: Path
+) -> None:
+    pid = program.process.pid
+    with Path(f"/proc/{pid}/status").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        process = start_capture(pid, "-o", str(tmp_path))
+        while process.poll() is None:
+            assert "frida" not in program.maps
+            time.sleep(0.01)
+        _, errors = process.communicate()
+
+    assert (process.returncode, errors) == (
+        1,
+        f"asmevo: process {pid}: another capture of this process is running\n",
+    )
 
 
 def test_target_that_exits_during_the_capture_ends_it(program: Program, tmp_path: Path) -> None:

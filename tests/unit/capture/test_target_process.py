@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,6 +49,17 @@ def test_hip_process_is_accepted(hip_process: subprocess.Popen[str], stub_hip: P
     assert target.command[:2] == (sys.executable, "-c")
     assert is_running(hip_process.pid)
     assert not has_frida_agent(hip_process.pid)
+
+
+def test_stopped_process_is_refused(hip_process: subprocess.Popen[str]) -> None:
+    hip_process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, hip_process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    try:
+        with pytest.raises(TargetError, match="is stopped"):
+            find_target(hip_process.pid)
+    finally:
+        hip_process.send_signal(signal.SIGCONT)
 
 
 def test_process_that_is_no_hip_process_is_refused() -> None:
