@@ -71,7 +71,8 @@ class VisibleKernarg {
   public:
     VisibleKernarg(uint64_t address, uint64_t size) : address_(size == 0 ? 0 : address) {
         if (address_ != 0) {
-            AddressSpace::get().add({address, round_up(size, kKernargUnit), MemoryKind::kKernarg, true});
+            AddressSpace::get().add(
+                {address, round_up(size, kKernargUnit), MemoryKind::kKernarg, true});
         }
     }
     ~VisibleKernarg() {
