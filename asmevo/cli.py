@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from typing import Annotated, NoReturn
 
@@ -61,9 +62,15 @@ def _configure_logging() -> None:
         logging.getLogger(f"asmevo.{name}").setLevel(known)
 
 
+def _end(number: int, _frame: object) -> NoReturn:
+    """End by an exception, so that a captured process is left and unfinished files are removed."""
+    sys.exit(128 + number)
+
+
 def main() -> NoReturn:
     """Run the command line; every AsmevoError becomes one line on stderr and its exit code."""
     _configure_logging()
+    signal.signal(signal.SIGTERM, _end)
     try:
         app()
     except AsmevoError as error:

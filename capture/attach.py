@@ -245,12 +245,14 @@ def _explained(pid: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Leaving a target takes a second or two: a second Ctrl-C must not cut that short."""
+    """Leaving a target takes a second or two: a second signal must not cut that short."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    held = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, signal.SIG_IGN) for one in held]
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one, handler in zip(held, before, strict=True):
+            signal.signal(one, handler)

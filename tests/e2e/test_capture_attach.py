@@ -217,14 +217,17 @@ def test_controller_killed_leaves_a_target_that_can_be_captured_again(
     assert program.finish() > 0
 
 
-def test_interrupted_capture_lets_go_of_the_target(program: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_capture_lets_go_of_the_target(
+    program: Program, tmp_path: Path, number: int, code: int
+) -> None:
     process = start_capture(program.process.pid, "--kernel", "no_such", "-o", str(tmp_path))
     wait_until_hooked(program)
 
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     process.communicate(timeout=30)
 
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "frida-agent" not in program.maps
     assert program.finish() > 0
 
