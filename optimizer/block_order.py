@@ -16,6 +16,7 @@ from asmevo.codeobject.analysis.memory_clause import breaks_clause, extend_claus
 from asmevo.codeobject.analysis.wait_state import (
     COUNTER_LIMITS,
     Counter,
+    Instance,
     WaitState,
     format_wait,
     step_wait_state,
@@ -89,23 +90,24 @@ def _refuse_weaker_end(view: KernelView, block: int, state: WaitState) -> None:
     expected = view.waits.after(block)
     for counter in Counter:
         known = expected.younger(counter)
-        for producer, younger in state.younger(counter).items():
-            if younger < known.get(producer, COUNTER_LIMITS[counter] + 1):
+        for instance, younger in state.younger(counter).items():
+            if younger < known.get(instance, COUNTER_LIMITS[counter] + 1):
                 raise ReorderRefusal("later waits would mean other operations")
 
 
-def _outstanding_in_parent(view: KernelView, block: int) -> dict[int, frozenset[int]]:
-    """What may be outstanding at synchronising instructions and at the end, as positions."""
+def _outstanding_in_parent(view: KernelView, block: int) -> dict[int, frozenset[Instance]]:
+    """What may be outstanding where that matters: memory, synchronisation, the block's end."""
     found = {}
     program = view.program
     for position, state in view.waits.walk(block):
-        if view.is_synchronising(position) or program.effects[position].is_terminator:
-            found[program.instructions[position].id] = state.outstanding()
+        effect = program.effects[position]
+        if effect.memory is not None or effect.is_pinned or effect.is_terminator:
+            found[program.instructions[position].id] = state.instances()
     return found
 
 
 def _find_counts(
-    view: KernelView, state: WaitState, position: int, allowed: frozenset[int] | None
+    view: KernelView, state: WaitState, position: int, allowed: frozenset[Instance] | None
 ) -> dict[Counter, int]:
     """The largest counts that retire all that must be over in front of the instruction."""
     effects = view.program.effects
@@ -113,10 +115,13 @@ def _find_counts(
     touched = effect.reads | effect.writes
     counts: dict[Counter, int] = {}
     for counter in Counter:
-        for producer, younger in state.younger(counter).items():
+        for instance, younger in state.younger(counter).items():
+            producer = instance[0]
             is_used = bool(effects[producer].loaded & touched)
             is_used = is_used and not state.is_ordered_overwrite(effects[producer], effect)
-            if is_used or (allowed is not None and producer not in allowed):
+            is_more = allowed is not None and instance not in allowed
+            is_more = is_more and (effect.is_terminator or view.may_wait_for(producer, position))
+            if is_used or is_more:
                 limit = 0 if state.out_of_order[counter] else younger
                 counts[counter] = min(counts.get(counter, limit), limit)
     return counts

@@ -9,8 +9,11 @@ from asmevo.codeobject.analysis.control_flow import Program, read_program
 from asmevo.codeobject.analysis.dependence import BlockItem
 from asmevo.codeobject.analysis.exec_state import ExecState, analyse_exec_state
 from asmevo.codeobject.analysis.hazard import Hazard, HazardDistances, count_wait_states
+from asmevo.codeobject.analysis.identity import is_identity
 from asmevo.codeobject.analysis.liveness import Liveness, analyse_liveness
+from asmevo.codeobject.analysis.memory_dependence import may_order_by_wait
 from asmevo.codeobject.analysis.wait_state import (
+    Instance,
     Waits,
     WaitViolation,
     analyse_waits,
@@ -64,17 +67,34 @@ class KernelView:
         return HazardDistances(self.program, self.arch)
 
     @cached_property
-    def outstanding_at_sync(self) -> dict[int, frozenset[int]]:
-        """Ids of operations still outstanding at each instruction that synchronises."""
+    def outstanding_at_sync(self) -> dict[int, frozenset[Instance]]:
+        """For each instruction that others may be waited for, those that may not be over there.
+
+        An instance here is an instruction id and how often that was issued again since.
+        """
         program = self.program
         found = {}
         for block in program.order:
             for position, state in self.waits.walk(block):
-                if self.is_synchronising(position):
-                    found[program.instructions[position].id] = frozenset(
-                        program.instructions[at].id for at in state.outstanding()
-                    )
+                effect = program.effects[position]
+                if effect.memory is None and not effect.is_pinned:
+                    continue
+                found[program.instructions[position].id] = frozenset(
+                    (program.instructions[at].id, generation)
+                    for at, generation in state.instances()
+                    if self.may_wait_for(at, position)
+                )
         return found
+
+    def may_wait_for(self, producer: int, position: int) -> bool:
+        """True when a wait in front of `position` may be there for the producer's sake.
+
+        Beside what synchronises, some accesses need others to be over without naming a register.
+        """
+        effects = self.program.effects
+        return self.is_synchronising(position) or may_order_by_wait(
+            effects[producer], effects[position], self.arch
+        )
 
     def is_synchronising(self, position: int) -> bool:
         """True for barriers, messages, cache control, atomics and coherent accesses."""
@@ -82,6 +102,16 @@ class KernelView:
         if effect.memory is not None and effect.memory.is_ordered:
             return True
         return effect.is_pinned and not effect.is_terminator
+
+    def is_identity(self, position: int) -> bool:
+        """True when the instruction certainly leaves every register as it is."""
+        return is_identity(self.program, position, denormals=self._denormals)
+
+    @cached_property
+    def _denormals(self) -> int:
+        """FLOAT_DENORM_MODE_32: bits 16 and 17 of COMPUTE_PGM_RSRC1, byte 48 of the descriptor."""
+        kernel = next(one for one in self.listing.source.kernels if one.name == self.kernel)
+        return kernel.descriptor[50] & 3
 
     def is_filler(self, position: int) -> bool:
         """True for s_waitcnt and s_nop."""

@@ -30,6 +30,7 @@ __all__ = ["SUPPORTED_ARCHS", "Requirement", "Traits", "find_requirements"]
 SUPPORTED_ARCHS = ("gfx90a", "gfx942", "gfx950")
 _LANE_READS = ("v_readlane_b32", "v_readfirstlane_b32")
 _LANE_OPERATIONS = (*_LANE_READS, "v_writelane_b32")
+_PACKED = ("v_pk_", "v_fma_mix", "v_dot2_", "v_dot4_", "v_dot8_")
 _PACKED_CONVERTS = re.compile(r"v_cvt_(?:pk|sr)_(?:fp8|bf8)_f32")
 
 
@@ -88,9 +89,15 @@ class Traits:
         return self.effect.encoding.endswith("dpp")
 
     @cached_property
-    def first_source(self) -> RegisterSet:
-        """Registers of the first source operand."""
-        return parse_registers(self.effect.operands.values[1])
+    def vector_touches(self) -> RegisterSet:
+        """Vector registers read or written."""
+        return self.vector_reads | self.vector_writes
+
+    @cached_property
+    def is_valu_to_llvm(self) -> bool:
+        """Vector arithmetic, or LDS-DMA, which LLVM's hazard rules take for it."""
+        memory = self.effect.memory
+        return self.is_valu or (memory is not None and memory.writes_lds)
 
     @cached_property
     def lane_select(self) -> RegisterSet:
@@ -119,7 +126,7 @@ class Traits:
     @cached_property
     def is_packed(self) -> bool:
         """Packed arithmetic of the VOP3P encoding."""
-        return self.is_valu and self.effect.base.startswith(("v_pk_", "v_fma_mix"))
+        return self.is_valu and self.effect.base.startswith(_PACKED)
 
     @cached_property
     def wide_store_data(self) -> RegisterSet:
@@ -158,10 +165,11 @@ def find_requirements(producer: Traits, consumer: Traits, arch: str) -> Iterator
         yield from _scalar_results(producer, consumer, arch)
         yield from _vector_results(producer, consumer, arch)
     elif producer.is_memory:
-        if consumer.is_valu and producer.wide_store_data & consumer.vector_writes:
+        overwrites = consumer.is_valu or consumer.is_matrix
+        if overwrites and producer.wide_store_data & consumer.vector_writes:
             yield Requirement(rule="wide-store-data", states=1 if arch == "gfx90a" else 2)
-        # LLVM spaces DPP from any definition of its source, not only from the VALU's.
-        if consumer.is_dpp and producer.vector_writes & consumer.first_source:
+        # LLVM spaces DPP from any definition of any operand, not only from the VALU's.
+        if consumer.is_dpp and producer.vector_writes & consumer.vector_touches:
             yield Requirement(rule="load-dpp", states=2)
     elif producer.effect.base.startswith("s_setreg"):
         if consumer.effect.base.startswith(("s_setreg", "s_getreg")):
@@ -178,6 +186,9 @@ def _scalar_results(producer: Traits, consumer: Traits, arch: str) -> Iterator[R
             yield Requirement(rule="valu-exec-lane", states=4)
         if consumer.is_dpp:
             yield Requirement(rule="valu-exec-dpp", states=5)
+        if consumer.effect.unit is Unit.VMEM:
+            # LLVM takes EXEC for one of the scalar registers that the access reads.
+            yield Requirement(rule="valu-exec-vmem", states=5)
     shared = producer.scalar_writes & consumer.effect.reads
     if not shared:
         return
@@ -195,23 +206,24 @@ def _vector_results(producer: Traits, consumer: Traits, arch: str) -> Iterator[R
     """VALU writes a VGPR or AGPR."""
     base = consumer.effect.base
     written = producer.vector_writes
-    is_vector = consumer.is_valu or consumer.is_matrix
-    if is_dot(producer.effect.base) and is_vector:
-        yield from _dot_results(producer, consumer)
-    shared = written & consumer.vector_reads
-    if not shared:
+    touched = written & consumer.vector_touches
+    if not touched:
         return
-    if consumer.is_matrix:
-        yield Requirement(rule="valu-mfma", states=2)
-    if consumer.is_dpp and written & consumer.first_source:
+    if is_dot(producer.effect.base):
+        yield from _dot_results(producer, consumer)
+    if consumer.is_dpp:
+        # The hardware asks for it for the source from other lanes, LLVM for every operand.
         yield Requirement(rule="valu-dpp", states=2)
     if base.startswith("v_permlane"):
         yield Requirement(rule="valu-permlane", states=2)
-    if arch == "gfx90a" or not is_vector:
+    is_read = bool(written & consumer.vector_reads)
+    if consumer.is_matrix and is_read:
+        yield Requirement(rule="valu-mfma", states=2)
+    if arch == "gfx90a" or not (consumer.is_valu_to_llvm or consumer.is_matrix):
         return
-    if base in _LANE_READS:
+    if base in _LANE_READS and is_read:
         yield Requirement(rule="valu-readlane", states=1)
-    if producer.is_transcendental and not consumer.is_transcendental:
+    if producer.is_transcendental and not consumer.is_transcendental and is_read:
         yield Requirement(rule="transcendental", states=1)
     if producer.shifts_destination:
         yield Requirement(rule="destination-shift", states=1)
@@ -222,10 +234,9 @@ def _vector_results(producer: Traits, consumer: Traits, arch: str) -> Iterator[R
 
 def _dot_results(producer: Traits, consumer: Traits) -> Iterator[Requirement]:
     written = producer.vector_writes
-    same = producer.effect.base == consumer.effect.base
-    sources = consumer.vector_reads
-    if same:
+    if producer.effect.base == consumer.effect.base:
+        # The accumulator is forwarded.
         values = consumer.effect.operands.values
-        sources = parse_registers(values[1]) | parse_registers(values[2])
-    if written & sources or (written & consumer.vector_writes and not same):
-        yield Requirement(rule="dot", states=3)
+        if not written & (parse_registers(values[1]) | parse_registers(values[2])):
+            return
+    yield Requirement(rule="dot", states=3)

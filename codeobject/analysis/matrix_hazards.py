@@ -82,14 +82,22 @@ def find_matrix_hazards(producer: Effect, consumer: Effect, arch: str) -> Iterat
     if consumer.unit is Unit.MFMA:
         yield from _matrix_after_matrix(first, producer, consumer, arch)
         return
-    if consumer.unit in (Unit.VMEM, Unit.LDS) and first.destination & consumer.reads:
+    is_memory = consumer.unit in (Unit.VMEM, Unit.LDS)
+    if is_memory and first.kind is MatrixKind.DGEMM and arch == "gfx90a":
+        # Asked for when the DGEMM stands between vector arithmetic and an access that reads its
+        # result; that is the shortest such distance.
+        yield "dgemm-memory", 1
+    if is_memory and first.destination & consumer.reads:
         yield "mfma-memory-read", _result_states(first, arch, memory=True)
     if consumer.unit is Unit.VALU and first.destination & consumer.reads:
         yield "mfma-valu-read", _result_states(first, arch)
     if first.destination & consumer.writes:
         yield "mfma-overwrite", _result_states(first, arch)
-    overwrites = consumer.unit is Unit.VALU and first.accumulator & consumer.writes
-    if overwrites and first.kind is MatrixKind.XDL:
+    # Before gfx940 one pipeline runs f32 and the small types alike.
+    reads_late = first.kind is MatrixKind.XDL or (
+        first.kind is MatrixKind.SGEMM and arch == "gfx90a"
+    )
+    if first.accumulator & consumer.writes and reads_late:
         yield "mfma-accumulator-overwrite", first.passes - 1
     if first.kind is MatrixKind.DGEMM and consumer.base in ("v_fma_f64", "v_fmac_f64"):
         yield "dgemm-fma", 2

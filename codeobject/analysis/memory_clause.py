@@ -40,8 +40,9 @@ def breaks_clause(clause: Sequence[Effect], effect: Effect) -> bool:
         read |= member.reads
     if not written:
         return False
-    # LLVM starts a new run at every store rather than compare addresses.
-    is_load = effect.memory is None or effect.memory.access is Access.LOAD
+    # LLVM starts a new run at every store, LDS-DMA among them, rather than compare addresses.
+    memory = effect.memory
+    is_load = memory is None or (memory.access is Access.LOAD and not memory.writes_lds)
     return not is_load or bool((written | effect.writes) & read & ~_HARMLESS)
 
 

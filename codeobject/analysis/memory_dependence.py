@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from asmevo.codeobject.analysis.effect import Access, Effect, MemoryAccess, Space
 
-__all__ = ["may_conflict"]
+__all__ = ["may_conflict", "may_order_by_wait"]
 
 _REACHED = {
     Space.GLOBAL: frozenset({Space.GLOBAL}),
@@ -31,6 +31,38 @@ def may_conflict(first: Effect, second: Effect) -> bool:
     if not (_writes(one) or _writes(other)):
         return False
     return bool(_reached(one) & _reached(other))
+
+
+def may_order_by_wait(first: Effect, second: Effect, arch: str) -> bool:
+    """True when a wait between two accesses may be what lets `second` see `first` done.
+
+    No register shows it: LDS-DMA fills LDS that the same wave reads, a scalar load reads what a
+    vector store wrote, a store tells another wave that what came before is there. LLVM's memory
+    model (AMDGPUUsage) marks no release store on gfx90a, and none in LDS anywhere; the global ones
+    of gfx940 and later have scope bits, which make them synchronise.
+    """
+    one, other = first.memory, second.memory
+    if one is None:
+        return False
+    if other is None:
+        return one.writes_lds and second.base == "s_endpgm"
+    if may_conflict(first, second) and not _are_in_one_queue(first, second):
+        return True
+    if other.access is not Access.STORE or Space.SCRATCH in (one.space, other.space):
+        return False
+    if arch == "gfx90a":
+        return one.space is not Space.CONSTANT
+    return other.space is Space.LDS and _writes(one)
+
+
+def _are_in_one_queue(first: Effect, second: Effect) -> bool:
+    """True when the hardware carries out the two in the order in which they were issued."""
+    if first.unit is not second.unit:
+        return False
+    one, other = first.memory, second.memory
+    if one is None or other is None or one.writes_lds == other.writes_lds:
+        return True
+    return Space.FLAT not in (one.space, other.space)
 
 
 def _writes(access: MemoryAccess) -> bool:

@@ -136,6 +136,23 @@ _MERGES = _expand(
     v_cvt_sr: fp8_f32 bf8_f32
     """
 )
+# 16-bit operations new in gfx9 leave the upper half of the destination as it is; the older ones
+# zero it (LLVM's GCNSubtarget::zeroesHigh16BitsOfDest names those). What is not named is here.
+_KEEPS_UPPER_HALF = _expand(
+    """
+    v_fma: f16
+    v_fmaak: f16
+    v_fmamk: f16
+    v_mad: f16 u16 i16
+    v_div_fixup: f16
+    v_med3: f16 u16 i16
+    v_min3: f16 u16 i16
+    v_max3: f16 u16 i16
+    v_add: i16
+    v_sub: i16
+    v_cvt_norm: i16_f16 u16_f16
+    """
+)
 # A lane mask is written beside the vector destination; both are printed.
 _TWO_DESTINATIONS = _expand(
     """
@@ -190,7 +207,7 @@ def describe_vector(base: str, encoding: str, operands: Operands) -> Effect | No
     writes, reads, merges = _split_registers(base, registers)
     if not writes:
         return None
-    if _keeps_part_of_destination(base, encoding, operands):
+    if base in _KEEPS_UPPER_HALF or _keeps_part_of_destination(base, encoding, operands):
         merges = True
     if base in _DIVISION_STEPS:
         reads |= VCC
@@ -241,6 +258,8 @@ def _keeps_part_of_destination(base: str, encoding: str, operands: Operands) -> 
             "bound_ctrl" in modifiers
             and modifiers.get("row_mask") == "0xf"
             and modifiers.get("bank_mask") == "0xf"
+            # Broadcasts between rows have no source for the first rows.
+            and "row_bcast" not in modifiers
         )
         return not every_lane
     packed = base.startswith(("v_pk_", "v_dot", "v_fma_mix_", "v_mfma", "v_smfmac"))

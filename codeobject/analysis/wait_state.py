@@ -5,6 +5,9 @@ were issued behind it, the least over all paths: `s_waitcnt vmcnt(n)` retires it
 that. vmcnt is one in-order queue of loads and stores on gfx9; lgkmcnt is in order for LDS alone,
 while scalar loads and messages return out of order, so with one of them outstanding only lgkmcnt(0)
 proves anything; FLAT breaks the order of both (LLVM's SIInsertWaitcnts draws the same lines).
+
+A loop issues the same instruction again while its last results are still on their way: a wait that
+leaves one iteration outstanding differs from one that leaves two. Instances tell them apart.
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program
-from asmevo.codeobject.analysis.effect import Effect, Space, Unit
+from asmevo.codeobject.analysis.effect import Access, Effect, Space, Unit
 from asmevo.codeobject.analysis.register import RegisterSet, format_registers
 from asmevo.codeobject.instruction import Instruction
 
 __all__ = [
     "COUNTER_LIMITS",
     "Counter",
+    "Instance",
     "WaitState",
     "WaitViolation",
     "Waits",
@@ -41,6 +45,10 @@ class Counter(StrEnum):
 
 
 COUNTER_LIMITS: Mapping[Counter, int] = {Counter.VM: 63, Counter.LGKM: 15}
+
+Instance = tuple[int, int]
+"""A position, and how often it was issued again since: 0 is its last execution."""
+
 _PARTS = re.compile(r"(vmcnt|expcnt|lgkmcnt)\((\d+)\)")
 
 
@@ -91,7 +99,9 @@ class WaitState:
         """Nothing is outstanding."""
         # Per counter: operations seen, and for each outstanding position the count at its issue.
         self._issued = dict.fromkeys(Counter, 0)
-        self._younger_base: dict[Counter, dict[int, int]] = {counter: {} for counter in Counter}
+        self._younger_base: dict[Counter, dict[Instance, int]] = {
+            counter: {} for counter in Counter
+        }
         self.most_outstanding = dict.fromkeys(Counter, 0)
         self.out_of_order = dict.fromkeys(Counter, False)
 
@@ -104,23 +114,47 @@ class WaitState:
         other.out_of_order = dict(self.out_of_order)
         return other
 
-    def younger(self, counter: Counter) -> dict[int, int]:
-        """Outstanding positions of the counter, with the least number of younger operations."""
+    def younger(self, counter: Counter) -> dict[Instance, int]:
+        """Outstanding instances of the counter, with the least number of younger operations."""
         issued, limit = self._issued[counter], COUNTER_LIMITS[counter]
         held = self._younger_base[counter]
-        return {position: min(issued - base, limit) for position, base in held.items()}
+        return {instance: min(issued - base, limit) for instance, base in held.items()}
+
+    def instances(self) -> frozenset[Instance]:
+        """All operations that may be outstanding in some counter."""
+        return frozenset().union(*self._younger_base.values())
 
     def outstanding(self) -> frozenset[int]:
         """Positions of all operations that may be outstanding in some counter."""
-        return frozenset().union(*self._younger_base.values())
+        return frozenset(position for position, _ in self.instances())
 
-    def issue(self, counter: Counter, position: int, *, unordered: bool) -> None:
-        """One more operation of the counter."""
-        self._issued[counter] += 1
-        self._younger_base[counter][position] = self._issued[counter]
-        limit = COUNTER_LIMITS[counter] + 1
-        self.most_outstanding[counter] = min(self.most_outstanding[counter] + 1, limit)
+    def issue(
+        self, counter: Counter, position: int, *, unordered: bool, is_counted: bool = True
+    ) -> None:
+        """One more operation of the counter, which may not be counted by the hardware at all."""
+        self._issued[counter] += is_counted
+        limit = COUNTER_LIMITS[counter]
+        self._age(self._younger_base[counter], position, limit, self._issued[counter])
+        self.most_outstanding[counter] = min(self.most_outstanding[counter] + 1, limit + 1)
         self.out_of_order[counter] |= unordered
+        if not self.out_of_order[counter]:
+            # The hardware does not issue what its counter cannot count.
+            oldest = self._issued[counter] - limit
+            held = self._younger_base[counter]
+            if len(held) > limit:
+                self._younger_base[counter] = {
+                    instance: base for instance, base in held.items() if base >= oldest
+                }
+
+    @staticmethod
+    def _age(held: dict[Instance, int], position: int, limit: int, base: int) -> None:
+        """Enter a new instance; those of the same position become one issue older."""
+        for generation in range(limit + 1):
+            previous = held.get((position, generation))
+            held[position, generation] = base
+            if previous is None:
+                return
+            base = previous
 
     def wait(self, counter: Counter, count: int) -> None:
         """What `counter(count)` proves."""
@@ -132,7 +166,7 @@ class WaitState:
             younger = self.younger(counter)
             held = self._younger_base[counter]
             self._younger_base[counter] = {
-                position: base for position, base in held.items() if younger[position] < count
+                instance: base for instance, base in held.items() if younger[instance] < count
             }
 
     def is_ordered_overwrite(self, first: Effect, second: Effect) -> bool:
@@ -149,10 +183,10 @@ class WaitState:
         changed = False
         for counter in Counter:
             held, issued = self._younger_base[counter], self._issued[counter]
-            for position, younger in other.younger(counter).items():
+            for instance, younger in other.younger(counter).items():
                 base = issued - younger
-                if position not in held or held[position] < base:
-                    held[position] = base
+                if instance not in held or held[instance] < base:
+                    held[instance] = base
                     changed = True
             if other.most_outstanding[counter] > self.most_outstanding[counter]:
                 self.most_outstanding[counter] = other.most_outstanding[counter]
@@ -223,7 +257,9 @@ def step_wait_state(program: Program, state: WaitState, position: int) -> None:
         return
     is_flat = effect.memory is not None and effect.memory.space is Space.FLAT
     if effect.counts_vm:
-        state.issue(Counter.VM, position, unordered=is_flat)
+        # LLVM's SIInsertWaitcnts does not count buffer_inv and buffer_wbl2, yet waits for them.
+        is_counted = effect.memory is None or effect.memory.access is not Access.CACHE
+        state.issue(Counter.VM, position, unordered=is_flat, is_counted=is_counted)
     if effect.counts_lgkm:
         unordered = is_flat or effect.unit is not Unit.LDS
         state.issue(Counter.LGKM, position, unordered=unordered)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
 from asmevo.codeobject.analysis.dependence import BlockItem, must_keep_order, reads_of
-from asmevo.codeobject.analysis.identity import is_identity
 from asmevo.codeobject.analysis.register import format_registers, iterate_registers
 from asmevo.codeobject.code_object import CodeObject
+from asmevo.codeobject.instruction import Instruction
 from asmevo.optimizer.kernel_view import FILLERS, KernelView
 
 __all__ = [
@@ -50,8 +50,10 @@ def _without_entry(descriptor: bytes) -> bytes:
 
 def find_static_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]:
     """Reasons why the candidate may not do what the parent does; none when it is proved to."""
+    if _instructions_outside(parent) != _instructions_outside(candidate):
+        yield "code outside the kernel changed"
+        return
     try:
-        yield from _compare_other_code(parent, candidate)
         yield from _compare_structure(parent, candidate)
         yield from find_wait_faults(parent, candidate)
         yield from find_hazard_faults(parent, candidate)
@@ -59,15 +61,9 @@ def find_static_faults(parent: KernelView, candidate: KernelView) -> Iterator[st
         yield f"not provable: {refusal}"
 
 
-def _compare_other_code(parent: KernelView, candidate: KernelView) -> Iterator[str]:
-    """What lies outside the kernel stays as it is."""
-
-    def others(view: KernelView) -> list[tuple[int, str]]:
-        own = view.program.position_of
-        return [(one.id, one.mnemonic) for one in view.listing.instructions if one.id not in own]
-
-    if others(parent) != others(candidate):
-        yield "code outside the kernel changed"
+def _instructions_outside(view: KernelView) -> list[Instruction]:
+    inside = view.program.position_of
+    return [one for one in view.listing.instructions if one.id not in inside]
 
 
 def _compare_structure(parent: KernelView, candidate: KernelView) -> Iterator[str]:
@@ -110,7 +106,7 @@ def _compare_block(parent: KernelView, candidate: KernelView, block: int) -> Ite
             yield "unreachable code changed"
         return
     useless = {item.id for item in before if item.id in removed}
-    transparent = {one for one in useless if is_identity(parent.program, _position(parent, one))}
+    transparent = {one for one in useless if parent.is_identity(_position(parent, one))}
     for one in sorted(useless - transparent):
         effect = parent.program.effects[_position(parent, one)]
         live = parent.liveness.after[_position(parent, one)]
@@ -193,7 +189,7 @@ def find_wait_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]
         more = outstanding - before.get(instruction, frozenset())
         if more:
             yield (
-                f"instruction {instruction} synchronises while instruction {min(more)} "
+                f"instruction {instruction} synchronises while instruction {min(more)[0]} "
                 "is still outstanding"
             )
             return

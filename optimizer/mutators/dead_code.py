@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asmevo.codeobject.analysis.identity import is_identity
 from asmevo.optimizer.kernel_view import KernelView, view_kernel
 from asmevo.optimizer.proposal import Delete, Proposal, apply_edits
 
@@ -50,7 +49,7 @@ def _find_reason(view: KernelView, position: int) -> str | None:
     effect = view.program.effects[position]
     if not effect.is_removable or not view.is_editable(position):
         return None
-    if is_identity(view.program, position):
+    if view.is_identity(position):
         return "leaves its register as it is"
     if not effect.writes & view.liveness.after[position]:
         return "computes what nobody reads"

@@ -95,3 +95,32 @@ extern "C" __attribute__((visibility("default"))) int asmevo_emulator_op(size_t 
         return -1;
     }
 }
+
+/// The registers that one instruction reads and writes, for tests that compare them with the optimizer's analyses:
+/// `r` or `w`, `s` or `v`, first register, count; one span a line, implicit ones among them. Numbers are those of
+/// Operand::index. The flags of the operation, which hold SCC and MODE, come first. Returns the size in dwords or -1.
+extern "C" __attribute__((visibility("default"))) int asmevo_emulator_decode_registers(
+    const char* target_name, const uint32_t* words, size_t count, char* text, size_t capacity) {
+    using namespace asmevo::emulator;
+    try {
+        Target target;
+        Inst inst;
+        std::string error = "unknown target";
+        if (!parse_target(target_name, target) || !decode(target, words, count, inst, error)) {
+            copy_text(error, text, capacity);
+            return -1;
+        }
+        std::string found = std::to_string(inst.info->flags) + "\n";
+        auto add = [&](char direction, const RegSpan& span) {
+            found += {direction, ' ', span.file == RegSpan::kScalar ? 's' : 'v', ' '};
+            found += std::to_string(span.first) + " " + std::to_string(span.count) + "\n";
+        };
+        std::for_each_n(inst.reads, inst.read_count, [&](const RegSpan& span) { add('r', span); });
+        std::for_each_n(inst.writes, inst.write_count, [&](const RegSpan& span) { add('w', span); });
+        copy_text(found, text, capacity);
+        return inst.size_dwords;
+    } catch (const std::exception& error) {
+        copy_text(error.what(), text, capacity);
+        return -1;
+    }
+}

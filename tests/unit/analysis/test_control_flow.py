@@ -62,14 +62,43 @@ def test_program_with_two_entries_starts_in_two_blocks() -> None:
     assert program.entries == (0, 2)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s_and_saveexec_b64 s[0:1], vcc\ns_xor_b64 s[2:3], exec, s[0:1]\n"
+        "s_andn2_saveexec_b64 s[2:3], s[2:3]\ns_or_b64 exec, exec, s[0:1]",
+        "v_cmp_gt_i32_e64 s[2:3], s4, v0\ns_mov_b64 s[0:1], exec\ns_mov_b64 exec, s[2:3]\n"
+        "s_mov_b64 exec, s[0:1]",
+        "s_mov_b64 s[0:1], exec\nv_cmpx_gt_i32_e32 vcc, s4, v0\ns_or_b64 exec, exec, s[0:1]",
+        "s_mov_b64 s[0:1], exec\ns_andn2_b64 exec, exec, s[6:7]\ns_or_b64 exec, exec, s[0:1]",
+    ],
+)
+def test_exec_state_is_known_again_behind_what_compilers_do(text: str) -> None:
+    flags = analyse_exec_state(program_of(text + "\ns_endpgm")).is_entry_mask
+
+    assert flags[0] and flags[-1]
+    assert not all(flags)
+
+
 def test_exec_state_after_restore_is_the_entry_mask() -> None:
     flags = analyse_exec_state(program_of(MASKED)).is_entry_mask
 
     assert flags == (True, True, False, False, False, True, True)
 
 
-def test_exec_state_of_whole_wave_code_claims_nothing() -> None:
-    program = program_of("s_or_saveexec_b64 s[0:1], -1\nv_nop\ns_mov_b64 exec, s[0:1]\ns_endpgm")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s_or_saveexec_b64 s[0:1], -1\nv_nop\ns_mov_b64 exec, s[0:1]",
+        "s_mov_b64 s[2:3], -1\nv_nop\ns_mov_b64 exec, s[2:3]",
+        "s_mov_b64 s[0:1], exec\ns_not_b64 exec, exec\nv_nop\ns_or_b64 exec, exec, s[0:1]",
+        "s_and_saveexec_b64 s[0:1], vcc\ns_xor_b64 exec, exec, s[4:5]\nv_nop",
+        "s_mov_b32 exec_lo, s2\nv_nop",
+        "s_load_dwordx2 exec, s[0:1], 0x0\nv_nop",
+    ],
+)
+def test_exec_state_of_whole_wave_code_claims_nothing(text: str) -> None:
+    program = program_of(text + "\ns_endpgm")
 
     assert not any(analyse_exec_state(program).is_entry_mask)
 

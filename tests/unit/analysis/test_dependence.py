@@ -5,7 +5,7 @@ from instruction_lines import program_of
 
 from asmevo.codeobject.analysis.dependence import BlockItem, find_order
 from asmevo.codeobject.analysis.identity import is_identity
-from asmevo.codeobject.analysis.memory_dependence import may_conflict
+from asmevo.codeobject.analysis.memory_dependence import may_conflict, may_order_by_wait
 from asmevo.codeobject.analysis.register import parse_registers
 
 
@@ -80,6 +80,9 @@ ADD = "v_add_f32_e32 v1, v2, v3\n"
 DPP = "v_mov_b32_dpp v4, v1 row_shr:8 row_mask:{} bank_mask:0xf bound_ctrl:1\n"
 
 
+SETREG = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, {}, {}), 2"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -95,9 +98,52 @@ DPP = "v_mov_b32_dpp v4, v1 row_shr:8 row_mask:{} bank_mask:0xf bound_ctrl:1\n"
         (ADD + "v_mov_b32_dpp v1, v1 row_shr:1", False),
         (ADD + "s_or_b64 exec, exec, s[0:1]\nv_max_f32_e32 v1, v1, v1", False),
         (ADD + "v_max_f32_e32 v1, v1, v2", False),
+        ("v_mul_f32_e64 v1, v2, v3 div:2\nv_max_f32_e32 v1, v1, v1", False),
+        ("v_max3_f32 v1, v2, v3, v4\nv_max_f32_e32 v1, v1, v1", False),
+        (f"{SETREG.format(23, 1)}\n{ADD}v_max_f32_e32 v1, v1, v1", True),
+        (f"{SETREG.format(4, 2)}\n{ADD}v_max_f32_e32 v1, v1, v1", False),
     ],
 )
 def test_identity_holds_only_for_self_moves_and_canonical_values(text: str, expected: bool) -> None:
     program = program_of(text + "\ns_endpgm")
 
-    assert is_identity(program, len(program.instructions) - 2) is expected
+    assert is_identity(program, len(program.instructions) - 2, denormals=3) is expected
+
+
+def test_identity_is_denied_where_arithmetic_keeps_denormals_that_reads_flush() -> None:
+    program = program_of(ADD + "v_max_f32_e32 v1, v1, v1\ns_endpgm")
+
+    assert [is_identity(program, 1, denormals=mode) for mode in range(4)] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+
+
+STORE = "global_store_dword v[2:3], v1, off"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "arch", "expected"),
+    [
+        ("global_load_lds_dword v[2:3], off", "ds_read_b32 v4, v5", "gfx942", True),
+        ("ds_read_b32 v4, v5", "global_load_lds_dword v[2:3], off", "gfx942", True),
+        ("global_load_lds_dword v[2:3], off", "s_endpgm", "gfx942", True),
+        ("global_load_dword v1, v[2:3], off", "s_endpgm", "gfx942", False),
+        ("global_store_dword v[2:3], v1, off", "s_load_dword s0, s[2:3], 0x0", "gfx942", True),
+        (STORE, "global_load_dword v1, v[2:3], off", "gfx942", False),
+        (STORE, STORE, "gfx942", False),
+        (STORE, STORE, "gfx90a", True),
+        ("global_load_dword v1, v[2:3], off", "global_store_dword v[2:3], v6, off", "gfx90a", True),
+        ("global_store_dword v[2:3], v1, off", "ds_write_b32 v1, v2", "gfx942", True),
+        ("global_load_dword v1, v[2:3], off", "ds_write_b32 v1, v2", "gfx942", False),
+        ("flat_store_dword v[2:3], v1", "ds_read_b32 v1, v2", "gfx942", True),
+    ],
+)  # fmt: skip
+def test_wait_may_order_accesses_that_share_no_register(
+    first: str, second: str, arch: str, expected: bool
+) -> None:
+    one, other = program_of(f"{first}\n{second}\ns_endpgm").effects[:2]
+
+    assert may_order_by_wait(one, other, arch) is expected

@@ -80,6 +80,9 @@ def test_effect_of_instruction_names_all_registers(text: str, reads: str, writes
         "v_cvt_pk_fp8_f32 v5, v1, v2",
         "global_load_short_d16_hi v5, v[0:1], off",
         "ds_read_u16_d16 v5, v1",
+        "v_fma_f16 v5, v1, v2, v3",
+        "v_max3_f16 v5, v1, v2, v3",
+        "v_mov_b32_dpp v5, v4 row_bcast:31 row_mask:0xf bank_mask:0xf bound_ctrl:1",
     ],
 )
 def test_effect_of_part_of_a_register_merges_the_old_value(text: str) -> None:

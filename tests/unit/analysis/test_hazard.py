@@ -49,7 +49,22 @@ F32_MFMA = "v_mfma_f32_16x16x4_f32 v[0:3], v16, v18, v[0:3]"
         ("v_dot2_f32_f16 v1, v2, v3, v4", "v_add_f32_e32 v5, v1, v1", 3, 3),
         ("v_pk_add_f32 v[2:3], v[2:3], v[4:5]", "v_add_f32_e32 v6, v3, v3", 1, 1),
         ("ds_read_b32 v1, v2", "v_mov_b32_dpp v3, v1 row_shr:8 row_mask:0xf bank_mask:0xf", 2, 2),
-        ("v_dot2_f32_f16 v1, v2, v3, v4", "v_dot2_f32_f16 v1, v2, v3, v1", 0, 0),
+        ("v_dot2_f32_f16 v1, v2, v3, v4", "v_dot2_f32_f16 v1, v2, v3, v1", 1, 1),
+        ("v_dot2c_f32_f16_e32 v1, v2, v3", "v_dot2c_f32_f16_e32 v1, v2, v3", 0, 0),
+        ("v_dot2_f32_f16 v1, v2, v3, v4", "ds_write_b32 v5, v1", 3, 3),
+        ("v_mov_b32_e32 v1, v2", "v_add_co_u32_dpp v3, vcc, v1, v4 row_shr:8", 2, 2),
+        ("v_mov_b32_e32 v1, v2", "v_add_f32_dpp v3, v4, v1 row_shr:8", 2, 2),
+        ("v_mov_b32_e32 v1, v2", "v_mov_b32_dpp v1, v4 row_shr:8", 2, 2),
+        ("v_cmpx_eq_u32_e32 vcc, v1, v2", "global_load_dword v3, v[4:5], off", 5, 5),
+        ("v_pk_add_f16 v1, v2, v3", "v_mov_b32_e32 v1, v4", 1, 1),
+        ("v_exp_f32_e32 v1, v2", "buffer_load_dword v1, s[8:11], 0 offen lds", 1, 1),
+        ("global_store_dwordx4 v[20:21], v[0:3], off", SMALL_MFMA, 2, 2),
+        (
+            "v_mfma_f32_32x32x8_bf16 v[20:35], v[16:17], v[18:19], v[0:15]",
+            "global_load_dword v5, v[40:41], off",
+            7,
+            7,
+        ),
     ],
 )
 def test_distance_is_exactly_what_is_required(
@@ -64,6 +79,23 @@ def test_distance_is_exactly_what_is_required(
             short = program_of(f"{producer}\n{fillers}{consumer}\ns_endpgm")
             (hazard,) = find_hazards(short, arch)
             assert (hazard.required, hazard.actual) == (states, states - 1)
+
+
+@pytest.mark.parametrize(
+    ("producer", "consumer", "states"),
+    [
+        ("v_mfma_f32_32x32x2f32 v[20:35], v16, v18, v[0:15]", "v_mov_b32_e32 v5, 0", 15),
+        ("v_mfma_f64_4x4x4f64 v[0:1], v[2:3], v[4:5], v[6:7]", "ds_read_b32 v8, v9", 1),
+        ("global_store_dwordx4 v[8:9], v[0:3], off", "v_mov_b32_e32 v2, 0", 1),
+    ],
+)
+def test_distance_on_gfx90a_is_what_is_required(producer: str, consumer: str, states: int) -> None:
+    fillers = "s_nop 0\n" * (states - 1)
+    text = f"{producer}\n{fillers}{consumer}\ns_endpgm"
+
+    (hazard,) = find_hazards(program_of(text), "gfx90a")
+
+    assert hazard.required == states
 
 
 def test_nop_counts_one_more_than_its_operand() -> None:

@@ -4,7 +4,7 @@ import pytest
 from instruction_lines import program_of
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
-from asmevo.codeobject.analysis.wait_state import analyse_waits, find_wait_violations
+from asmevo.codeobject.analysis.wait_state import Instance, analyse_waits, find_wait_violations
 
 LOADS = "global_load_dword v1, v[8:9], off\nglobal_load_dword v2, v[8:9], off\n"
 
@@ -83,3 +83,29 @@ def test_load_of_the_previous_iteration_is_pending_over_the_back_edge() -> None:
 def test_wait_of_another_form_is_refused() -> None:
     with pytest.raises(AnalysisRefusal, match="frobcnt"):
         violations("s_waitcnt frobcnt(0)")
+
+
+def instances_at(text: str, position: int) -> frozenset[Instance]:
+    return analyse_waits(program_of(text + "\ns_endpgm")).before(position).instances()
+
+
+def test_waits_of_one_and_of_two_iterations_differ() -> None:
+    loop = "head:\nglobal_load_lds_dword v[2:3], off\ns_waitcnt vmcnt({})\ns_barrier\n"
+    loop += "s_cbranch_scc1 head"
+
+    assert instances_at(loop.format(1), 2) == {(0, 0)}
+    assert instances_at(loop.format(2), 2) == {(0, 0), (0, 1)}
+
+
+def test_instances_of_a_loop_without_waits_end_at_the_counters_limit() -> None:
+    loop = "head:\nglobal_store_dword v[2:3], v1, off\ns_cbranch_scc1 head"
+
+    assert len(instances_at(loop, 1)) == 64
+
+
+def test_cache_control_is_waited_for_but_counts_for_nothing_older() -> None:
+    text = LOADS + "buffer_inv sc1\ns_waitcnt vmcnt({})\nv_mov_b32_e32 v3, v2"
+
+    assert violations(text.format(1)) == [(1, 4)]
+    assert (2, 0) in instances_at(text.format(1), 3)
+    assert not instances_at(text.format(0), 4)

@@ -93,6 +93,46 @@ def test_move_behind_the_branch_of_a_block_is_rejected() -> None:
     assert list(find_static_faults(*views_of(body, Move(id=0, after_id=2))))
 
 
+DMA = "global_load_lds_dword v[2:3], off\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "wait", "relaxed"),
+    [
+        # A pipeline of two iterations must not become one of three: same instruction, older one.
+        (".Lhead2:\n" + DMA + "s_waitcnt vmcnt(1)\ns_barrier\nds_read_b32 v1, v5\n"
+         "s_waitcnt lgkmcnt(0)\ns_barrier\ns_cbranch_scc1 .Lhead2\n", 1, "s_waitcnt vmcnt(2)"),
+        # The wave reads what it brought into LDS itself: no barrier, no common register.
+        (DMA + "s_waitcnt vmcnt(0)\nds_read_b32 v1, v5\n", 1, "s_nop 0"),
+        (DMA + "s_waitcnt vmcnt(0)\n", 1, "s_nop 0"),
+    ],
+)  # fmt: skip
+def test_wait_that_no_register_shows_is_kept(body: str, wait: int, relaxed: str) -> None:
+    faults = list(find_static_faults(*views_of(body, Replace(id=wait, texts=(relaxed,)))))
+
+    assert any("still outstanding" in fault for fault in faults), faults
+
+
+def test_loads_that_a_replay_would_break_may_not_become_neighbours() -> None:
+    body = "global_load_dword v1, v[2:3], off\ns_nop 0\nglobal_load_dword v2, v[4:5], off\n"
+
+    faults = list(find_static_faults(*views_of(body, Delete(ids=(1,)))))
+
+    assert any("xnack-clause" in fault for fault in faults), faults
+
+
+def test_edit_outside_the_kernel_is_rejected() -> None:
+    view = view_of("v_mov_b32 v1, v2\n")
+    behind = dataclasses.replace(view.listing.instructions[-1], id=2)
+    other = dataclasses.replace(
+        view.listing, instructions=(*view.listing.instructions, behind), next_id=3
+    )
+
+    faults = list(find_static_faults(view, view_kernel(other, "work")))
+
+    assert faults == ["code outside the kernel changed"]
+
+
 def test_interface_of_the_same_object_is_unchanged() -> None:
     code_object = CodeObject.read(build_kernel(BODY))
 
