@@ -122,6 +122,26 @@ void drop_complete(Wave& wave) {
     rebuild(wave);
 }
 
+/// VGPR indexing mode moves the registers of vector operations by M0 (s_set_gpr_idx_on).
+void check_indexed(const Wave& wave, const Inst& inst) {
+    if (inst.info->encoding < Encoding::kVop1 || inst.info->encoding > Encoding::kVop3p) {
+        return;
+    }
+    auto check = [&](const Operand& operand, unsigned slot, const char* what) {
+        if (operand.is_vgpr() && (wave.m0() >> (12 + slot) & 1)) {
+            unsigned first = operand.index + (wave.m0() & 0xff);
+            RegSpan span{RegSpan::kVector, static_cast<uint16_t>(first), operand.dwords};
+            if (first + operand.dwords <= kAgprBase && is_pending(wave, span)) {
+                fail(wave, span, what);
+            }
+        }
+    };
+    for (unsigned slot = 0; slot < 3; ++slot) {
+        check(inst.src[slot], slot, "reads");
+    }
+    check(inst.dst[0], 3, "overwrites");
+}
+
 }  // namespace
 
 void check_pending(const Wave& wave, const Inst& inst) {
@@ -134,6 +154,9 @@ void check_pending(const Wave& wave, const Inst& inst) {
         if (is_pending(wave, inst.writes[i]) && !returns_after(inst, wave, inst.writes[i])) {
             fail(wave, inst.writes[i], "overwrites");
         }
+    }
+    if (wave.gpr_idx_on) {
+        check_indexed(wave, inst);
     }
 }
 

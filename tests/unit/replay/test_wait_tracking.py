@@ -151,6 +151,15 @@ UNCOVERED = {
   v_mov_b32_e32 v3, v1""",
         "reads v1 while global_load_dword",
     ),
+    "register reached by VGPR indexing": (
+        """
+  s_mov_b32 s8, 4
+  global_load_dword v5, v0, s[6:7]
+  s_set_gpr_idx_on s8, gpr_idx(SRC0)
+  v_mov_b32_e32 v2, v1
+  s_set_gpr_idx_off""",
+        "reads v5 while global_load_dword",
+    ),
     "VCC loaded and used by a branch": (
         """
   s_load_dwordx2 vcc, s[6:7], 0x0
