@@ -140,7 +140,8 @@ class Search:
         try:
             view = view_kernel(recover(data), self._folder.identity.kernel)
             proposals = list(mutator.propose(view))
-        except AnalysisRefusal as refusal:
+        except (AnalysisRefusal, UsageError) as refusal:
+            # Of the analyses, or of a listing that cannot be edited.
             self.refusals[mutator.id] = str(refusal)
             return False
         if not proposals:

@@ -113,6 +113,16 @@ def test_search_does_not_judge_a_logged_attempt_again(tmp_path: Path) -> None:
     assert replayer.runs == runs
 
 
+def test_search_of_a_kernel_that_is_not_understood_says_why(tmp_path: Path) -> None:
+    body = "s_cmp_eq_u32 s4, 0\ns_setvskip s4, 1\n" + NOPS
+    replayer = FakeReplayer(build_kernel(body))
+
+    folder, ended = run_search(tmp_path / "run", body, replayer)
+
+    assert ended == "no proposal improves"
+    assert not folder.attempts
+
+
 def test_search_whose_k0_fails_is_an_error(tmp_path: Path) -> None:
     replayer = FakeReplayer(build_kernel(NOPS), is_equal=lambda data: False)
 
