@@ -27,18 +27,11 @@ from asmevo.capture.kernel_locator import (
     locate_kernel,
 )
 from asmevo.capture.loaded_objects import LoadedKernel, LoadedObjects
+from asmevo.capture.outcome import Captured, CaptureOptions, CaptureResult
 from asmevo.capture.target_process import ProcessMemory, TargetProcess
 from asmevo.errors import BundleError, CaptureError, TargetError
 
-__all__ = [
-    "CaptureOptions",
-    "CaptureResult",
-    "Captured",
-    "Observer",
-    "Target",
-    "collect",
-    "find_failure",
-]
+__all__ = ["Observer", "Target", "collect"]
 
 _POLL_S = 0.002
 _EXIT_S = 2.0
@@ -79,38 +72,6 @@ class Observer(Protocol):
 
     def refused(self, kernel: str, reason: str) -> None:
         """A dispatch could not be captured."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureOptions:
-    """What to capture, and for how long."""
-
-    globs: tuple[str, ...]
-    count: int  # dispatches of each kernel of each code object
-    timeout_s: float
-    max_bytes: int  # of one dispatch's regions
-    output: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
-    """One bundle written."""
-
-    path: Path
-    kernel: str
-    size_bytes: int  # of the regions
-    pause_ms: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureResult:
-    """What came of a capture."""
-
-    captured: tuple[Captured, ...]
-    refused: tuple[tuple[str, str], ...]  # kernel and reason, the last of each kernel
-    unmatched: tuple[str, ...]  # globs that no kernel matched
-    incomplete: tuple[tuple[str, int], ...]  # kernel and the dispatches taken, too few
-    seen: tuple[str, ...]  # names of kernels launched meanwhile
 
 
 @dataclass(slots=True)
@@ -301,21 +262,3 @@ def _available_bytes() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return 0
-
-
-def find_failure(result: CaptureResult) -> CaptureError | None:
-    """Why a capture has not given what was asked for; None when every glob gave a bundle."""
-    if result.unmatched:
-        wanted = ", ".join(result.unmatched)
-        if not result.seen:
-            return CaptureError(
-                f"no kernel matched {wanted}: the process launched none at all meanwhile",
-                hint="let it work, or give it more time with --timeout",
-            )
-        few = ", ".join(name[:60] for name in result.seen[:5])
-        more = f" and {len(result.seen) - 5} more" if len(result.seen) > 5 else ""
-        return CaptureError(f"no kernel matched {wanted}", hint=f"kernels seen: {few}{more}")
-    if result.captured:
-        return None
-    kernel, reason = result.refused[0] if result.refused else ("", "its launches stopped")
-    return CaptureError(f"no dispatch could be captured: {kernel}: {reason}")

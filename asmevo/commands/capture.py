@@ -10,7 +10,7 @@ import typer
 from asmevo.commands.options import AsJson, print_json
 
 if TYPE_CHECKING:
-    from asmevo.capture.collector import Captured, CaptureResult
+    from asmevo.capture.outcome import Captured, CaptureResult
 
 __all__ = ["register"]
 
@@ -56,8 +56,9 @@ def attach(
     asmevo capture attach 1234 --kernel '*' --count 3 --timeout 60 -o captures
     """
     from asmevo.capture.attach import attach as attach_to
-    from asmevo.capture.collector import CaptureOptions, collect, find_failure
+    from asmevo.capture.collector import collect
     from asmevo.capture.control_block import encode_globs
+    from asmevo.capture.outcome import CaptureOptions, find_failure
     from asmevo.errors import UsageError
 
     globs = tuple(kernel or ["*"])

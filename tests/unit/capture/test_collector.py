@@ -15,12 +15,7 @@ from typing import Any
 import pytest
 
 from asmevo.capture.bundle import Moment, open_bundle
-from asmevo.capture.collector import (
-    CaptureOptions,
-    CaptureResult,
-    collect,
-    find_failure,
-)
+from asmevo.capture.collector import collect
 from asmevo.capture.control_block import (
     CONTROL_VERSION,
     Control,
@@ -30,6 +25,7 @@ from asmevo.capture.control_block import (
     Verdict,
 )
 from asmevo.capture.loaded_objects import LoadedKernel
+from asmevo.capture.outcome import CaptureOptions, CaptureResult, find_failure
 from asmevo.capture.target_process import ProcessMemory, TargetProcess
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.errors import TargetError
