@@ -148,7 +148,10 @@ class Device:
             result["HIP_VISIBLE_DEVICES"] = str(self.ordinal)
             return result
         folder = native.emulator_folder()
-        _hide_other_runtimes(result, folder)
+        if _find_other_runtime(result):
+            # hip-python then looks into ROCM_PATH/lib; all must open the same file.
+            result["ROCM_PATH"] = str(folder)
+            folder /= "lib"
         paths = [str(folder)]
         paths += [path for path in result.get("LD_LIBRARY_PATH", "").split(":") if path]
         result["LD_LIBRARY_PATH"] = ":".join(dict.fromkeys(paths))
@@ -160,13 +163,11 @@ class Device:
         return result
 
 
-def _hide_other_runtimes(environment: dict[str, str], folder: Path) -> None:
-    """Where a ROCm is installed, hip-python would take its runtime: name our folder as ROCm's."""
+def _find_other_runtime(environment: dict[str, str]) -> bool:
+    """Take ROCm's variables out; whether hip-python would find a runtime of ROCm."""
     roots = [environment.pop(name, "") for name in _ROCM_VARIABLES]
-    if any(
-        Path(root, "lib", _LIBRARY_NAME).exists() for root in (*filter(None, roots), _ROCM_DEFAULT)
-    ):
-        environment["ROCM_PATH"] = str(folder)
+    places = (Path(root, "lib", _LIBRARY_NAME) for root in (*filter(None, roots), _ROCM_DEFAULT))
+    return any(place.exists() for place in places)
 
 
 def _set_or_clear(environment: dict[str, str], name: str, value: str) -> None:

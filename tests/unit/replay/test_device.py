@@ -60,8 +60,11 @@ def test_environment_hides_an_installed_rocm(tmp_path: Path) -> None:
 
     result = Device.parse("emulated").environment({"ROCM_PATH": str(tmp_path)})
 
-    assert result["ROCM_PATH"] == str(native.emulator_folder())
-    assert (native.emulator_folder() / "lib" / "libamdhip64.so").exists()
+    folder = native.emulator_folder()
+    assert result["ROCM_PATH"] == str(folder)
+    assert result["LD_LIBRARY_PATH"] == f"{folder}/lib"
+    assert result["TRITON_LIBHIP_PATH"] == f"{folder}/lib/libamdhip64.so"
+    assert (folder / "lib" / "libamdhip64.so").exists()
 
 
 def test_environment_of_a_gpu_narrows_the_visible_devices() -> None:
