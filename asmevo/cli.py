@@ -21,6 +21,7 @@ from asmevo.commands import (
     replay,
     swap,
 )
+from asmevo.commands.options import printable
 from asmevo.errors import AsmevoError
 
 __all__ = ["app", "main"]
@@ -74,7 +75,7 @@ def main() -> NoReturn:
     try:
         app()
     except AsmevoError as error:
-        print(f"asmevo: {error}", file=sys.stderr)
+        print(f"asmevo: {printable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

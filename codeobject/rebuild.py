@@ -18,7 +18,7 @@ __all__ = ["find_arch", "rebuild", "rebuild_listing"]
 _TARGET = re.compile(r"^\s*\.amdgcn_target\s+\"([^\"\n]{1,200})\"", re.MULTILINE)
 _PROCESSOR = re.compile(r"gfx[0-9a-f]+(?::(?:xnack|sramecc)[+-])*$")
 # They would copy other files of this machine into the object, or hide directives that do.
-_FORBIDDEN = re.compile(r"\.(?:incbin|include|macro|irpc?|rept)\b", re.IGNORECASE)
+_FORBIDDEN = re.compile(r"\.(?:incbin|include|macro|irpc?|rept?)\b", re.IGNORECASE)
 
 
 def find_arch(text: str) -> str:

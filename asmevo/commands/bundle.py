@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asmevo.commands.options import AsJson, print_json
+from asmevo.commands.options import AsJson, print_json, printable
 from asmevo.errors import BundleError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def verify(paths: Paths, as_json: AsJson = False) -> None:
             problem = str(error)
         results.append({"path": str(path), "ok": problem is None, "problem": problem})
         if not as_json:
-            typer.echo(f"{path}: ok" if problem is None else f"damaged: {problem}")
+            typer.echo(printable(f"{path}: ok" if problem is None else f"damaged: {problem}"))
     if as_json:
         print_json({"bundles": results})
     if not all(result["ok"] for result in results):
@@ -81,7 +81,7 @@ def verify(paths: Paths, as_json: AsJson = False) -> None:
 
 def _print_manifest(path: Path, manifest: Manifest) -> None:
     dispatch, capture = manifest.dispatch, manifest.capture
-    typer.echo(_printable(str(path)))
+    typer.echo(printable(str(path)))
     for name, value in (
         ("kernel", dispatch.kernel),
         ("arch", dispatch.arch),
@@ -94,7 +94,7 @@ def _print_manifest(path: Path, manifest: Manifest) -> None:
         ("pause", f"{capture.pause_ms:.2f} ms"),
         ("command", " ".join(capture.command)),
     ):
-        typer.echo(f"  {name:<12} {_printable(value)}")
+        typer.echo(f"  {name:<12} {printable(value)}")
     rows = [("region", "address", "bytes", "kind", "after", "kernarg offset → region offset")]
     for region in manifest.regions:
         changed = "not recorded" if region.after is None else "changed"
@@ -117,8 +117,3 @@ def _print_manifest(path: Path, manifest: Manifest) -> None:
 
 def _times(numbers: tuple[int, int, int]) -> str:
     return "×".join(map(str, numbers))
-
-
-def _printable(text: str) -> str:
-    """Control characters from a foreign file must not reach the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asmevo.commands.options import AsJson, print_json
+from asmevo.commands.options import AsJson, print_json, printable
 
 if TYPE_CHECKING:
     from asmevo.capture.outcome import Captured, CaptureResult
@@ -103,12 +103,14 @@ class _Progress:
         from rich.markup import escape
 
         self._taken += 1
-        self._status.update(f"{self._taken} captured, last {escape(captured.kernel[:60])}")
+        self._status.update(
+            f"{self._taken} captured, last {escape(printable(captured.kernel[:60]))}"
+        )
 
     def refused(self, kernel: str, reason: str) -> None:
         from rich.text import Text
 
-        self._console.print(Text(f"not captured: {kernel[:80]}: {reason}"))
+        self._console.print(Text(printable(f"not captured: {kernel[:80]}: {reason}")))
 
 
 def _print_result(result: CaptureResult, *, as_json: bool) -> None:
@@ -116,7 +118,8 @@ def _print_result(result: CaptureResult, *, as_json: bool) -> None:
         print_json(_to_json(result))
         return
     for kernel, taken in result.incomplete:
-        typer.echo(f"asmevo: warning: only {taken} dispatches of {kernel[:80]} in time", err=True)
+        name = printable(kernel[:80])
+        typer.echo(f"asmevo: warning: only {taken} dispatches of {name} in time", err=True)
     for captured in result.captured:
         typer.echo(
             f"Wrote {captured.path} ({captured.size_bytes / (1 << 20):.2f} MiB of memory, launch "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asmevo.commands.options import AsJson, DeviceName, LaunchTimeout, print_json
+from asmevo.commands.options import AsJson, DeviceName, LaunchTimeout, print_json, printable
 from asmevo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
     from rich.table import Table
 
     unit = summary["cost_unit"]
-    table = Table(title=f"{summary['kernel']} on {summary['device']} ({summary['arch']})")
+    title = f"{summary['kernel']} on {summary['device']} ({summary['arch']})"
+    table = Table(title=printable(title))
     table.add_column("bundle", overflow="fold")
     for name in (f"K0, {unit}", f"best, {unit}", f"speedup, {unit.split()[0]}"):
         table.add_column(name, justify="right")
@@ -125,12 +126,12 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
         table.add_row(
             Path(row["path"]).name, f"{before:,.6g}", f"{after:,.6g}", f"{before / after:.4f}"
         )
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     console.print(table)
     verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items())
-    console.print(f"{summary['attempts']} candidates judged: {verdicts or 'none'}", markup=False)
+    console.print(f"{summary['attempts']} candidates judged: {verdicts or 'none'}")
     committed = ", ".join(summary["committed"]) or "nothing"
-    console.print(f"committed: {committed} ({summary['ended']})", markup=False)
+    console.print(f"committed: {committed} ({summary['ended']})")
     for mutator, reason in summary["refusals"].items():
-        console.print(f"{mutator} refused: {reason}", markup=False)
-    console.print(f"Wrote {output / 'best.hsaco'}", markup=False)
+        console.print(f"{mutator} refused: {reason}")
+    console.print(f"Wrote {output / 'best.hsaco'}")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AsJson", "DeviceName", "Force", "LaunchTimeout", "print_json"]
+__all__ = ["AsJson", "DeviceName", "Force", "LaunchTimeout", "print_json", "printable"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else")]
 Force = Annotated[bool, typer.Option("-f", "--force", help="Overwrite what is there already")]
@@ -16,6 +16,11 @@ DeviceName = Annotated[str, typer.Option("--device", help="emulated[:CHIP] or hi
 LaunchTimeout = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Limit of one launch, in seconds")
 ]
+
+
+def printable(text: str) -> str:
+    """Control characters from a foreign file or process must not reach the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_json(data: Mapping[str, object]) -> None:

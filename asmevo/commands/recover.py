@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from asmevo.commands.options import AsJson, Force, print_json
+from asmevo.commands.options import AsJson, Force, print_json, printable
 from asmevo.errors import AssemblerError, CodeObjectError, UsageError
 from asmevo.files import read_bounded, write_whole
 
@@ -62,7 +62,7 @@ def recover_command(
         f"{facts['kept_as_bytes']} of them kept as bytes; rebuilt and compared: identical"
     )
     for blocker in listing.edit_blockers:
-        print(f"cannot be edited: {blocker}")
+        print(printable(f"cannot be edited: {blocker}"))
     print(f"Wrote {output}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asmevo.commands.options import AsJson, DeviceName, LaunchTimeout, print_json
+from asmevo.commands.options import AsJson, DeviceName, LaunchTimeout, print_json, printable
 from asmevo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,11 +100,11 @@ def _refuse_unfit(result: ReplayResult) -> None:
 
 
 def _print_result(result: ReplayResult) -> None:
-    typer.echo(f"{result.kernel} on {result.device}")
+    typer.echo(printable(f"{result.kernel} on {result.device}"))
     for item in (result.k0, *result.candidates):
-        typer.echo(f"{item.name}: {_describe_outcome(item)}")
+        typer.echo(printable(f"{item.name}: {_describe_outcome(item)}"))
         for reason in item.verdict.reasons:
-            typer.echo(f"  {reason}")
+            typer.echo(f"  {printable(reason)}")
         if (cost := _describe_cost(item)) is not None:
             typer.echo(f"  {cost}")
 

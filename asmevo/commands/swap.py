@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from asmevo.commands.options import AsJson, Force, print_json
+from asmevo.commands.options import AsJson, Force, print_json, printable
 
 __all__ = ["register"]
 
@@ -96,8 +96,8 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
     for event in events:
         name = f" {event.k0_sha256[:16]}" if event.k0_sha256 else ""
         arrow = " ->" if event.kind is EventKind.SWAPPED else ":"
-        detail = "".join(c for c in event.detail if c.isprintable())
-        typer.echo(f"{event.time_utc} {event.pid} {event.kind}{name}{arrow} {detail}")
+        line = f"{event.time_utc} {event.pid} {event.kind}{name}{arrow} {event.detail}"
+        typer.echo(printable(line))
 
 
 def _to_json(record: Any) -> dict[str, Any]:

@@ -184,7 +184,9 @@ def test_rebuild_listing_unedited_gives_the_object(build_object: Any) -> None:
     assert loaded_image(rebuild_listing(recover(data))) == loaded_image(data)
 
 
-@pytest.mark.parametrize("directive", ['.incbin "/etc/passwd"', '.INCLUDE "x"', ".rept 9"])
+@pytest.mark.parametrize(
+    "directive", ['.incbin "/etc/passwd"', '.INCLUDE "x"', ".rept 9", ".rep 9"]
+)
 def test_rebuild_text_that_reads_files_is_refused(directive: str) -> None:
     with pytest.raises(AssemblerError, match=r"line 2: .* is not allowed"):
         rebuild(f"s_nop 0\n{directive}\n", "gfx942")

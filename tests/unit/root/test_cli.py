@@ -110,3 +110,13 @@ def test_doctor_json_names_every_check_and_a_fix_for_each_problem() -> None:
     assert done.returncode in (0, 4), done.stderr
     assert {"Python", "emulated device", "frida", "attach rights"} <= {c["name"] for c in checks}
     assert all(check["fix"] for check in checks if check["problem"])
+
+
+def test_error_with_a_hostile_name_lets_no_control_characters_through(tmp_path: Path) -> None:
+    hostile = tmp_path / "\x1b[2Jkernel"
+    hostile.touch()
+
+    done = _run("recover", str(hostile), "-o", str(tmp_path / "out.s"))
+
+    assert "\x1b" not in done.stderr
+    assert "\\x1b[2Jkernel" in done.stderr
