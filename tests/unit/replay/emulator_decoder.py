@@ -52,6 +52,8 @@ TYPES = [
 ]
 TARGETS = ("gfx90a", "gfx942", "gfx950")
 
+READS_SCC, WRITES_SCC = 1 << 0, 1 << 1
+READS_MODE, WRITES_MODE = 1 << 8, 1 << 9
 DST_SCALAR = 1 << 11
 LITERAL_K = 1 << 13
 RELATIVE = 1 << 14
@@ -81,6 +83,7 @@ def _library() -> ctypes.CDLL:
         ctypes.c_char_p,
         ctypes.c_size_t,
     ]
+    library.asmevo_emulator_decode_registers.argtypes = library.asmevo_emulator_decode.argtypes
     library.asmevo_emulator_op.argtypes = [ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
     return library
 
@@ -113,3 +116,22 @@ def decode(target: str, words: Sequence[int]) -> tuple[int, str]:
     text = ctypes.create_string_buffer(512)
     size = _library().asmevo_emulator_decode(target.encode(), array, len(words), text, len(text))
     return size, text.value.decode()
+
+
+def decode_registers(target: str, data: bytes) -> tuple[int, list[tuple[str, str, int, int]]]:
+    """Flags of the first instruction's operation, and its spans of registers.
+
+    A span is the direction (`r`, `w`), the file (`s`, `v`), the first register and their number;
+    the accumulation registers are v256 and up.
+    """
+    words = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
+    array = (ctypes.c_uint32 * (len(words) + 2))(*words, 0, 0)
+    text = ctypes.create_string_buffer(1024)
+    size = _library().asmevo_emulator_decode_registers(
+        target.encode(), array, len(array), text, len(text)
+    )
+    if size < 0:
+        raise ValueError(text.value.decode())
+    flags, *lines = text.value.decode().splitlines()
+    spans = [line.split() for line in lines]
+    return int(flags), [(way, file, int(first), int(count)) for way, file, first, count in spans]
