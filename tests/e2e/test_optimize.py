@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_bundle import Buffer, write_small_bundle
 
-from asmevo.capture.bundle import RegionContent, write_bundle
-from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
 from asmevo.codeobject.recover import recover
 from asmevo.codeobject.toolchain import assemble, link
 from asmevo.optimizer.run import optimize, read_bundles
@@ -41,45 +40,17 @@ def bundle(tmp_path: Path) -> Path:
     assert _SOURCE.count(_LOAD) == 1
     data = link(assemble(_SOURCE.replace(_LOAD, _SLOW + _LOAD), "gfx942"))
     x = np.arange(_COUNT, dtype=np.float32)
-    contents = [(_OUT, bytes(4 * _COUNT), (3 * x).tobytes()), (_X, x.tobytes(), x.tobytes())]
-
-    def region(number: int) -> RegionContent:
-        address, before, after = contents[number]
-        return RegionContent(
-            address=address,
-            size_bytes=4 * _COUNT,
-            kind=RegionKind.DEVICE,
-            pointers=(PointerReference(kernarg_offset=8 * number, region_offset=0),),
-            before=lambda: [before],
-            after=lambda: [after],
-        )
-
-    path = tmp_path / "scale-000.aeb"
-    write_bundle(
-        path,
-        dispatch=DispatchRecord(
-            kernel="scale",
-            arch="gfx942",
-            launch_function="hipModuleLaunchKernel",
-            grid=(_COUNT // 64, 1, 1),
-            block=(64, 1, 1),
-            dynamic_lds_bytes=0,
-            kernarg_bytes=20,
-            stream=0,
-        ),
-        capture=CaptureFacts(
-            tool_version="0",
-            pid=1,
-            command=("x",),
-            time_utc="2026-11-29T00:00:00Z",
-            ordinal=0,
-            pause_ms=0.0,
-        ),
+    return write_small_bundle(
+        tmp_path / "scale-000.aeb",
+        kernel="scale",
         code_object=data,
-        kernarg=np.array([_OUT, _X], dtype="<u8").tobytes() + np.float32(3).tobytes(),
-        regions=[region(0), region(1)],
+        buffers=[
+            Buffer(address=_OUT, before=bytes(4 * _COUNT), after=(3 * x).tobytes()),
+            Buffer(address=_X, before=x.tobytes(), after=x.tobytes()),
+        ],
+        scalars=np.float32(3).tobytes(),
+        grid=(_COUNT // 64, 1, 1),
     )
-    return path
 
 
 def test_optimize_makes_the_kernel_faster_and_leaves_its_results(

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_bundle import Buffer, write_small_bundle
 
-from asmevo.capture.bundle import RegionContent, write_bundle
-from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
+from asmevo.capture.manifest import RegionKind
 from asmevo.codeobject import toolchain
 from asmevo.errors import ReplayError
 from asmevo.replay.device import Device
@@ -73,49 +73,23 @@ def _write_bundle(
     x_kind: RegionKind = RegionKind.DEVICE,
 ) -> Path:
     x = _inputs()
-    expected = x * _FACTOR if golden is None else golden
-    kernarg = np.array([out, _X], dtype="<u8").tobytes() + _FACTOR.tobytes()
-    contents = [(out, RegionKind.DEVICE, bytes(_BYTES), expected.tobytes())]
-    contents += [(_X, x_kind, x.tobytes(), x.tobytes())]
-
-    def content(data: bytes) -> Callable[[], list[bytes]]:
-        return lambda: [data]
-
-    write_bundle(
+    expected = (x * _FACTOR if golden is None else golden).tobytes()
+    return write_small_bundle(
         path,
-        dispatch=DispatchRecord(
-            kernel="scale",
-            arch="gfx942",
-            launch_function="hipModuleLaunchKernel",
-            grid=(_COUNT // 64, 1, 1),
-            block=(64, 1, 1),
-            dynamic_lds_bytes=0,
-            kernarg_bytes=len(kernarg),
-            stream=0,
-        ),
-        capture=CaptureFacts(
-            tool_version="test",
-            pid=1,
-            command=("test",),
-            time_utc="2026-11-29T12:00:00Z",
-            ordinal=0,
-            pause_ms=0.0,
-        ),
+        kernel="scale",
         code_object=code_object or _assemble(),
-        kernarg=kernarg,
-        regions=[
-            RegionContent(
-                address=address,
-                size_bytes=_BYTES,
-                kind=kind,
-                pointers=(PointerReference(kernarg_offset=8 * index, region_offset=0),),
-                before=content(before),
-                after=content(after) if has_golden else None,
-            )
-            for index, (address, kind, before, after) in enumerate(contents)
+        buffers=[
+            Buffer(address=out, before=bytes(_BYTES), after=expected if has_golden else None),
+            Buffer(
+                address=_X,
+                before=x.tobytes(),
+                after=x.tobytes() if has_golden else None,
+                kind=x_kind,
+            ),
         ],
+        scalars=_FACTOR.tobytes(),
+        grid=(_COUNT // 64, 1, 1),
     )
-    return path
 
 
 @pytest.fixture

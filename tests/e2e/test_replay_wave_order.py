@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small_bundle import Buffer, write_small_bundle
 
-from asmevo.capture.bundle import RegionContent, write_bundle
-from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
 from asmevo.codeobject import toolchain
 from asmevo.replay.device import Device
 from asmevo.replay.engine import replay
@@ -79,42 +78,14 @@ def _assemble(text: str) -> bytes:
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    path = tmp_path / "pass_on.aeb"
     expected = b"".join(n.to_bytes(4, "little") for n in range(64)) + bytes(_BYTES - 256)
-    write_bundle(
-        path,
-        dispatch=DispatchRecord(
-            kernel="pass_on",
-            arch="gfx942",
-            launch_function="hipModuleLaunchKernel",
-            grid=(1, 1, 1),
-            block=(128, 1, 1),
-            dynamic_lds_bytes=0,
-            kernarg_bytes=8,
-            stream=0,
-        ),
-        capture=CaptureFacts(
-            tool_version="test",
-            pid=1,
-            command=("test",),
-            time_utc="2026-11-29T12:00:00Z",
-            ordinal=0,
-            pause_ms=0.0,
-        ),
+    return write_small_bundle(
+        tmp_path / "pass_on.aeb",
+        kernel="pass_on",
         code_object=_assemble(_SOURCE),
-        kernarg=_OUT.to_bytes(8, "little"),
-        regions=[
-            RegionContent(
-                address=_OUT,
-                size_bytes=_BYTES,
-                kind=RegionKind.DEVICE,
-                pointers=(PointerReference(kernarg_offset=0, region_offset=0),),
-                before=lambda: [bytes(_BYTES)],
-                after=lambda: [expected],
-            )
-        ],
+        buffers=[Buffer(address=_OUT, before=bytes(_BYTES), after=expected)],
+        block=(128, 1, 1),
     )
-    return path
 
 
 def test_replay_of_candidate_without_its_barrier_is_divergent(bundle: Path, tmp_path: Path) -> None:

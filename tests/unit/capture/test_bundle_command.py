@@ -3,49 +3,23 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from small_bundle import Buffer, write_small_bundle
 from typer.testing import CliRunner
 
-from asmevo.capture.bundle import RegionContent, write_bundle
-from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
 from asmevo.cli import app
 from asmevo.errors import BundleError
 
 
 def make_bundle(path: Path, kernel: str = "softmax") -> Path:
-    write_bundle(
+    return write_small_bundle(
         path,
-        dispatch=DispatchRecord(
-            kernel=kernel,
-            arch="gfx942:sramecc+:xnack-",
-            launch_function="hipModuleLaunchKernel",
-            grid=(4, 2, 1),
-            block=(256, 1, 1),
-            dynamic_lds_bytes=0,
-            kernarg_bytes=8,
-            stream=1,
-        ),
-        capture=CaptureFacts(
-            tool_version="0.1.0",
-            pid=7,
-            command=("python", "serve.py"),
-            time_utc="2026-11-29T17:00:00+00:00",
-            ordinal=0,
-            pause_ms=0.5,
-        ),
+        kernel=kernel,
         code_object=b"\x7fELF",
-        kernarg=bytes(8),
-        regions=[
-            RegionContent(
-                address=0x20_0000_0000,
-                size_bytes=4,
-                kind=RegionKind.DEVICE,
-                pointers=(PointerReference(kernarg_offset=0, region_offset=2),),
-                before=lambda: [b"abcd"],
-                after=lambda: [b"abce"],
-            )
-        ],
+        buffers=[Buffer(address=0x20_0000_0000, before=b"abcd", after=b"abce", pointer_offset=2)],
+        grid=(4, 2, 1),
+        block=(256, 1, 1),
+        arch="gfx942:sramecc+:xnack-",
     )
-    return path
 
 
 def invoke(*arguments: object) -> tuple[int, str, BaseException | None]:

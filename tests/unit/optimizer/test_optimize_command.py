@@ -3,11 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small_bundle import Buffer, write_small_bundle
 from small_kernels import FakeReplayer, build_kernel
 from typer.testing import CliRunner
 
-from asmevo.capture.bundle import RegionContent, write_bundle
-from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
 from asmevo.cli import app
 from asmevo.errors import AsmevoError
 from asmevo.optimizer.run import optimize, read_bundles
@@ -18,40 +17,13 @@ BODY = "v_mov_b32 v1, v2\ns_nop 3\nv_mov_b32 v3, v1\nglobal_store_dword v[10:11]
 
 
 def bundle_of(path: Path, code_object: bytes) -> Path:
-    write_bundle(
+    return write_small_bundle(
         path,
-        dispatch=DispatchRecord(
-            kernel="work",
-            arch="gfx942",
-            launch_function="hipModuleLaunchKernel",
-            grid=(1, 1, 1),
-            block=(64, 1, 1),
-            dynamic_lds_bytes=0,
-            kernarg_bytes=16,
-            stream=0,
-        ),
-        capture=CaptureFacts(
-            tool_version="0",
-            pid=1,
-            command=("x",),
-            time_utc="2026-11-29T00:00:00Z",
-            ordinal=0,
-            pause_ms=0.0,
-        ),
+        kernel="work",
         code_object=code_object,
-        kernarg=bytes(16),
-        regions=[
-            RegionContent(
-                address=0x7D0000000000,
-                size_bytes=4096,
-                kind=RegionKind.DEVICE,
-                pointers=(PointerReference(kernarg_offset=0, region_offset=0),),
-                before=lambda: [bytes(4096)],
-                after=None,
-            )
-        ],
+        buffers=[Buffer(address=0x7D0000000000, before=bytes(4096))],
+        scalars=bytes(8),
     )
-    return path
 
 
 def run_command(*arguments: object) -> tuple[int, str]:
