@@ -141,6 +141,8 @@ class RunFolder:
     def commit(self, node: Node, data: bytes, assembly: str) -> None:
         """Add a node; from then on it is the best."""
         write_whole(self.path / "objects" / f"{node.sha256}.hsaco", data)
+        if node.parent is None:
+            write_whole(self.path / "k0.hsaco", data)
         self.nodes.append(node)
         content = {
             "schema_version": _SCHEMA_VERSION,
@@ -149,8 +151,6 @@ class RunFolder:
         }
         self._write_json("lineage.json", content)
         self.write_best(data, assembly)
-        if node.parent is None:
-            write_whole(self.path / "k0.hsaco", data)
 
     def write_best(self, data: bytes, assembly: str) -> None:
         """Write the best object and its assembly."""
@@ -212,7 +212,10 @@ def _may_become_run_folder(path: Path) -> bool:
     """True for a new or empty folder, and for one whose run was killed before its first commit."""
     if not path.exists():
         return True
-    return path.is_dir() and {one.name for one in path.iterdir()} <= {"objects", "attempts.jsonl"}
+    if not path.is_dir():
+        return False
+    names = {one.name for one in path.iterdir() if not one.name.endswith(".partial")}
+    return names <= {"objects", "attempts.jsonl", "k0.hsaco"}
 
 
 def _read_node(content: dict[str, Any]) -> Node:

@@ -236,10 +236,13 @@ def test_run_folder_of_another_timing_model_is_refused(tmp_path: Path) -> None:
 def test_run_folder_killed_before_its_first_commit_is_taken_up(tmp_path: Path) -> None:
     path = tmp_path / "run"
     RunFolder(path, identity_of(build_kernel(NOPS))).close()
+    (path / "k0.hsaco").write_bytes(b"cut")
+    (path / "lineage.json.7.partial").write_bytes(b"{")
 
     folder, _ = run_search(path, NOPS, FakeReplayer(build_kernel(NOPS)))
 
     assert folder.best.mutator == "W6"
+    assert (path / "k0.hsaco").read_bytes() == build_kernel(NOPS)
 
 
 def test_run_folder_in_use_is_refused(tmp_path: Path) -> None:
