@@ -190,9 +190,9 @@ def show_divergence(row: Row, text: Path) -> str:
     return str(judged["verdict"]["reasons"][0])
 
 
-def optimize(row: Row, folder: Path, duration: str) -> None:
+def optimize(row: Row, folder: Path, candidates: int) -> None:
     """Search; at least one candidate must have passed every gate."""
-    run("optimize", *row.bundles, "-o", folder, "--for", duration, "--json")
+    run("optimize", *row.bundles, "-o", folder, "--max-candidates", str(candidates), "--json")
     summary = json.loads((folder / "summary.json").read_text())
     row.tried = summary["attempts"]
     row.rejected = {name: n for name, n in summary["verdicts"].items() if name != "passed"}
@@ -245,7 +245,7 @@ def show_table(rows: Mapping[str, Row]) -> None:
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 
-def main_job(folder: Path, optimize_for: str) -> dict[str, Row]:
+def main_job(folder: Path, candidates: int) -> dict[str, Row]:
     """All steps; NotVerifiedError at the first that is not verified."""
     environment = Device.parse("emulated:mi300x").environment(os.environ)
     with step("server answers four kernels as torch does"):
@@ -272,7 +272,7 @@ def main_job(folder: Path, optimize_for: str) -> dict[str, Row]:
     _console.print(f"  [dim]{escape(reason)}[/]")
     for row in rows.values():
         with step(f"optimize {row.kernel}"):
-            optimize(row, folder / "runs" / row.kernel, optimize_for)
+            optimize(row, folder / "runs" / row.kernel, candidates)
     swap = folder / "swap"
     run("swap", "pack", *(folder / "runs" / symbol for symbol in rows), "-o", swap)
     with step("a server through the shim runs the optimized objects, answers equal"):
@@ -293,14 +293,14 @@ def main() -> int:
     """Run the demo; the exit code."""
     parser = argparse.ArgumentParser(description="asmevo's main job on the emulated device")
     parser.add_argument("-o", "--output", type=Path, help="keep everything in this new folder")
-    parser.add_argument("--for", dest="optimize_for", default="40s", help="search time a kernel")
+    parser.add_argument("--candidates", type=int, default=40, help="most to judge for a kernel")
     parser.add_argument("--json", action="store_true", help="print the table as one JSON object")
     arguments = parser.parse_args()
     folder = arguments.output or Path(tempfile.mkdtemp(prefix="asmevo-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     try:
-        rows = main_job(folder, arguments.optimize_for)
+        rows = main_job(folder, arguments.candidates)
     except (NotVerifiedError, AssertionError, RuntimeError, subprocess.TimeoutExpired) as error:
         _console.print("[red]not verified:[/]", escape(str(error)))
         return 1

@@ -42,7 +42,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> _Job:
     folder = tmp_path_factory.mktemp("job")
     command = [sys.executable, str(_ROOT / "scripts" / "demo.py"), "-o", str(folder), "--json"]
     done = subprocess.run(
-        [*command, "--for", "10s"], capture_output=True, text=True, timeout=500, check=False
+        [*command, "--candidates", "24"], capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
     return _Job(folder=folder, rows=json.loads(done.stdout))
