@@ -6,7 +6,6 @@ import fnmatch
 import mmap
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NoReturn, Protocol
 
 from asmevo.capture.bundle_writer import BundleWriter
@@ -30,6 +29,7 @@ from asmevo.capture.loaded_objects import LoadedKernel, LoadedObjects
 from asmevo.capture.outcome import Captured, CaptureOptions, CaptureResult
 from asmevo.capture.target_process import ProcessMemory, TargetProcess
 from asmevo.errors import BundleError, CaptureError, TargetError
+from asmevo.host_memory import available_bytes
 
 __all__ = ["Observer", "Target", "collect"]
 
@@ -218,7 +218,7 @@ class _Collector:
         self._control.answer(record, verdict, variant.layout)
 
     def _make_room(self, need_bytes: int) -> None:
-        available = _available_bytes()
+        available = available_bytes()
         if need_bytes > available // 2:
             raise CaptureError(
                 f"its snapshots take {need_bytes} bytes; {available} are free on this machine"
@@ -255,10 +255,3 @@ class _Collector:
         if self._state.refused.get(name) != reason:
             self._state.refused[name] = reason
             self._observer.refused(name, reason)
-
-
-def _available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0

@@ -16,6 +16,7 @@ from typing import Any, Self
 from asmevo.capture.bundle import open_bundle
 from asmevo.errors import AsmevoError, BundleError, MissingToolError, ReplayError, UsageError
 from asmevo.files import read_bounded
+from asmevo.host_memory import available_bytes
 from asmevo.replay.candidate import CandidateCheck, describe_regions
 from asmevo.replay.device import Device
 from asmevo.replay.elements import ElementType
@@ -65,7 +66,7 @@ class ReplaySession:
 
         Raises:
             BundleError: The bundle is damaged.
-            ReplayError: Its code object does not fit its dispatch.
+            ReplayError: Its code object does not fit its dispatch, or it does not fit into memory.
             UsageError: The device is of another architecture.
         """
         if repeats < 1 or timeout_s <= 0:
@@ -88,6 +89,7 @@ class ReplaySession:
         self._environment = fenced.environment()
         self._timeout_s = timeout_s
         size = sum(region.size_bytes for region in manifest.regions)
+        _require_memory(bundle_path, size)
         self._transfer_s = _TRANSFER_BASE_S + size / _TRANSFER_BYTES_PER_S
         self._worker: WorkerProcess | None = None
         self._k0: ObjectResult | None = None
@@ -223,6 +225,19 @@ class ReplaySession:
                 raise _make_error(message)
             is_launching = event == Event.LAUNCHING
             limit_s = self._timeout_s if is_launching else self._transfer_s
+
+
+def _require_memory(bundle_path: Path, size_bytes: int) -> None:
+    """Refuse what would drive this machine out of memory: a bundle may claim any size.
+
+    A worker holds every region twice, once to restore it from.
+    """
+    available = available_bytes()
+    if 2 * size_bytes > available:
+        raise ReplayError(
+            f"{bundle_path} restores {size_bytes:,} bytes, which a replay holds twice; "
+            f"{available:,} are available on this machine"
+        )
 
 
 def _make_error(message: Mapping[str, Any]) -> AsmevoError:

@@ -443,6 +443,22 @@ def test_replay_command_with_identical_candidate_exits_0(bundle: Path, build: Bu
     assert "modelled" in done.stdout
 
 
+def test_replay_of_a_bundle_that_claims_more_than_the_memory_is_refused(
+    bundle: Path, tmp_path: Path, device: Device
+) -> None:
+    huge = tmp_path / "huge.aeb"
+    with zipfile.ZipFile(bundle) as source, zipfile.ZipFile(huge, "w") as target:
+        for info in source.infolist():
+            data = source.read(info)
+            if info.filename == "manifest.json":
+                data = data.replace(b'"size_bytes": %d,' % _BYTES, b'"size_bytes": %d,' % (1 << 40))
+                data = data.replace(b'"address": %d,' % _OUT, b'"address": %d,' % (1 << 42))
+            target.writestr(info, data)
+
+    with pytest.raises(ReplayError, match="available on this machine"):
+        ReplaySession(huge, device=device)
+
+
 def test_replay_command_with_divergent_candidate_exits_1_and_says_where(
     bundle: Path, build: Build
 ) -> None:
