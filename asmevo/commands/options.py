@@ -14,7 +14,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Force = Annotated[bool, typer.Option("-f", "--force", help="Overwrite what is there already")]
 DeviceName = Annotated[str, typer.Option("--device", help="emulated[:CHIP] or hip[:N]")]
 LaunchTimeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, help="Limit of one launch, in seconds")
+    float, typer.Option("--timeout", min=0.1, max=86400, help="Limit of one launch, in seconds")
 ]
 
 

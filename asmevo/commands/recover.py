@@ -96,7 +96,7 @@ def rebuild_command(
         facts = {
             "output": str(output),
             "arch": arch,
-            "size": len(data),
+            "size_bytes": len(data),
             "sha256": content_hash(data),
         }
         print_json(facts)

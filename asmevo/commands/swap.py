@@ -46,7 +46,7 @@ def pack(
         raise UsageError(f"{output} is a swap folder already", hint="--force replaces it")
     entries = pack_runs(run_folders, output)
     if as_json:
-        print_json({"folder": str(output), "entries": [_to_json(entry) for entry in entries]})
+        print_json({"output": str(output), "entries": [_to_json(entry) for entry in entries]})
         return
     for entry in entries:
         typer.echo(f"{entry.k0_sha256[:16]} -> {entry.file_name} ({entry.arch})")

@@ -68,6 +68,19 @@ def test_option_of_one_name_is_spelled_alike_everywhere(option: str) -> None:
     assert len(spellings) == 1
 
 
+@pytest.mark.parametrize("timeout", ["inf", "nan", "-1", "1e300"])
+@pytest.mark.parametrize("command", ["replay", "optimize", "capture attach"])
+def test_timeout_that_no_clock_can_count_is_a_usage_error(command: str, timeout: str) -> None:
+    arguments = [*command.split(), "1", "-o", "out", "--timeout", timeout]
+    if command == "replay":
+        arguments = ["replay", "1", "--timeout", timeout]
+
+    result = CliRunner().invoke(app, arguments)
+
+    assert result.exit_code == 2
+    assert "--timeout" in result.output
+
+
 def test_version_is_the_package_version() -> None:
     assert _run("--version").stdout == f"asmevo {asmevo.__version__}\n"
 
