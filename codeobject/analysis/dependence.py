@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from asmevo.codeobject.analysis.effect import Effect
-from asmevo.codeobject.analysis.memory_dependence import may_conflict
+from asmevo.codeobject.analysis.memory_dependence import may_conflict, may_release
 from asmevo.codeobject.analysis.register import VECTOR_MASK, RegisterSet, iterate_registers
 
 __all__ = ["BlockItem", "find_order", "keep_queue_order", "must_keep_order", "reads_of"]
@@ -36,8 +36,8 @@ def reads_of(item: BlockItem) -> RegisterSet:
 
 
 def must_keep_order(first: Effect, second: Effect) -> bool:
-    """True when memory or synchronisation orders the two, whatever their registers."""
-    if may_conflict(first, second):
+    """True when memory or synchronisation keeps the two in this order, whatever their registers."""
+    if may_conflict(first, second) or may_release(first, second):
         return True
     pins = first.is_pinned or second.is_pinned
     both = all(effect.is_pinned or effect.memory is not None for effect in (first, second))

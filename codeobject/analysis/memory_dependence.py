@@ -4,13 +4,17 @@ Lanes have addresses of their own, so a store at `base + 0` of one lane and a lo
 another may meet even though the instructions name one base register: offsets prove nothing between
 different lanes. What does prove independence is that both only read, or that they go to address
 spaces that do not overlap.
+
+Other waves watch the order too. A store may be the flag that says that all before it is done, and
+LLVM's memory model (AMDGPUUsage) marks such a release store neither in LDS nor, on gfx90a, in
+global memory.
 """
 
 from __future__ import annotations
 
 from asmevo.codeobject.analysis.effect import Access, Effect, MemoryAccess, Space
 
-__all__ = ["may_conflict", "may_order_by_wait"]
+__all__ = ["may_conflict", "may_order_by_wait", "may_release"]
 
 _REACHED = {
     Space.GLOBAL: frozenset({Space.GLOBAL}),
@@ -33,13 +37,20 @@ def may_conflict(first: Effect, second: Effect) -> bool:
     return bool(_reached(one) & _reached(other))
 
 
+def may_release(first: Effect, second: Effect) -> bool:
+    """True when `second` may tell other waves that `first`, which stands before it, is done."""
+    one, other = first.memory, second.memory
+    if one is None or other is None or other.access is not Access.STORE:
+        return False
+    return Space.SCRATCH not in (one.space, other.space) and one.space is not Space.CONSTANT
+
+
 def may_order_by_wait(first: Effect, second: Effect, arch: str) -> bool:
     """True when a wait between two accesses may be what lets `second` see `first` done.
 
     No register shows it: LDS-DMA fills LDS that the same wave reads, a scalar load reads what a
-    vector store wrote, a store tells another wave that what came before is there. LLVM's memory
-    model (AMDGPUUsage) marks no release store on gfx90a, and none in LDS anywhere; the global ones
-    of gfx940 and later have scope bits, which make them synchronise.
+    vector store wrote, a store releases what came before. From gfx940 on global release stores
+    have scope bits, which make them synchronise.
     """
     one, other = first.memory, second.memory
     if one is None:
@@ -48,11 +59,9 @@ def may_order_by_wait(first: Effect, second: Effect, arch: str) -> bool:
         return one.writes_lds and second.base == "s_endpgm"
     if may_conflict(first, second) and not _are_in_one_queue(first, second):
         return True
-    if other.access is not Access.STORE or Space.SCRATCH in (one.space, other.space):
+    if not may_release(first, second):
         return False
-    if arch == "gfx90a":
-        return one.space is not Space.CONSTANT
-    return other.space is Space.LDS and _writes(one)
+    return arch == "gfx90a" or (other.space is Space.LDS and _writes(one))
 
 
 def _are_in_one_queue(first: Effect, second: Effect) -> bool:

@@ -68,6 +68,14 @@ def test_accesses_conflict_unless_both_read_or_spaces_differ(
     assert may_conflict(one, other) is expected
 
 
+def test_order_keeps_what_a_store_may_release_before_it() -> None:
+    before = order_of("global_load_dword v1, v[8:9], off\nds_write_b32 v2, v3\nds_read_b32 v4, v2")
+    assert before == [set(), {0}, {1}]
+
+    before = order_of("ds_read_b32 v4, v2\nglobal_store_dword v[8:9], v3, off\nds_read_b32 v5, v2")
+    assert before == [set(), {0}, set()]
+
+
 def test_order_lets_nothing_cross_a_barrier() -> None:
     before = order_of("ds_write_b32 v1, v2\ns_barrier\nds_read_b32 v3, v4\nv_mov_b32_e32 v9, 0")
 
