@@ -157,14 +157,12 @@ def require_arch(code_object: CodeObject, arch: str) -> None:
     """Raise CodeObjectError unless the object runs on a device of target id `arch`
     (`gfx942:sramecc+:xnack-`)."""
     processor, features = parse_target_id(arch)
-    if code_object.target != processor:
-        raise CodeObjectError(f"code object is for {code_object.target_id}, the device is {arch}")
+    fits = code_object.target == processor
     for feature in features:
         state = getattr(code_object, feature[:-1])
-        if state in ("on", "off") and (state == "on") != (feature[-1] == "+"):
-            raise CodeObjectError(
-                f"code object is for {code_object.target_id}, the device is {arch}"
-            )
+        fits = fits and (state not in ("on", "off") or (state == "on") == (feature[-1] == "+"))
+    if not fits:
+        raise CodeObjectError(f"code object is for {code_object.target_id}, not for {arch}")
 
 
 def _find_note(elf: ElfImage) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asmevo.capture.bundle import Bundle
-from asmevo.codeobject.code_object import CodeObject, Kernel
+from asmevo.codeobject.code_object import CodeObject, Kernel, require_arch
 from asmevo.errors import CodeObjectError, ReplayError
 from asmevo.replay.elements import ElementType
 from asmevo.replay.records import RegionFacts
@@ -31,8 +31,7 @@ class CandidateCheck:
         """Why the object cannot stand in for K0, None when it can."""
         try:
             candidate = CodeObject.read(data)
-            if candidate.target != self._k0.target:
-                return f"compiled for {candidate.target}, the dispatch is for {self._k0.target}"
+            require_arch(candidate, self._k0.target_id)
             kernel = candidate.kernel(self.kernel.name)
         except CodeObjectError as error:
             return str(error)
