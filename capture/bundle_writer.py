@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
 import mmap
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -57,18 +60,20 @@ class BundleWriter:
         if kernarg_bytes > MAX_KERNARG_BYTES or record.region_count > MAX_REGIONS:
             raise CaptureError("the target's control block is damaged")
         kernarg = bytes(record.kernarg[:kernarg_bytes])
-        path = self._free_path(loaded.kernel.name)
+        regions = _regions(record, data, kernarg)
         try:
-            write_bundle(
-                path,
-                dispatch=self._dispatch(record, loaded),
-                capture=self._facts(record, ordinal),
-                code_object=loaded.code_object.data,
-                kernarg=kernarg,
-                regions=_regions(record, data, kernarg),
-            )
+            with _alone_in(self._folder):
+                path = self._free_path(loaded.kernel.name)
+                write_bundle(
+                    path,
+                    dispatch=self._dispatch(record, loaded),
+                    capture=self._facts(record, ordinal),
+                    code_object=loaded.code_object.data,
+                    kernarg=kernarg,
+                    regions=regions,
+                )
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+            raise UsageError(f"{self._folder} cannot be written: {error.strerror}") from error
         return path
 
     def _dispatch(self, record: Record, loaded: LoadedKernel) -> DispatchRecord:
@@ -102,6 +107,17 @@ class BundleWriter:
             if not path.exists():
                 return path
         raise CaptureError(f"{self._folder} is full of bundles of {stem}")
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other captures from taking the same free name: workers of a server share a folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _regions(record: Record, data: mmap.mmap, kernarg: bytes) -> list[RegionContent]:

@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,17 @@ def test_bundles_of_an_earlier_capture_are_kept(run: Run, kernels: list[LoadedKe
     second = run(FakeTarget(kernels, "scale"), "scale")
 
     assert first.captured[0].path != second.captured[0].path
+
+
+def test_bundles_of_captures_at_one_time_are_all_kept(
+    run: Run, kernels: list[LoadedKernel]
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        targets = [FakeTarget(kernels, "scale") for _ in range(2)]
+        results = list(pool.map(lambda target: run(target, "scale", count=25), targets))
+
+    paths = {one.path for result in results for one in result.captured}
+    assert len(paths) == 50
 
 
 def test_dispatch_that_needs_memory_gets_it(run: Run, kernels: list[LoadedKernel]) -> None:
