@@ -17,7 +17,16 @@ from asmevo import native
 from asmevo.codeobject import toolchain
 from asmevo.errors import AsmevoError
 
-__all__ = ["Check", "Importance", "find_attach_obstacles", "run_checks"]
+__all__ = [
+    "Check",
+    "Importance",
+    "find_attach_obstacles",
+    "find_missing_cpu_features",
+    "run_checks",
+]
+
+# What -march=x86-64-v3 adds (replay/emulator/CMakeLists.txt), as /proc/cpuinfo spells it.
+_CPU_FEATURES = ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave")
 
 _CAP_SYS_PTRACE = 19  # linux/capability.h
 _YAMA_RESTRICTED = 1  # Documentation/admin-guide/LSM/Yama.rst
@@ -55,6 +64,7 @@ def run_checks() -> tuple[Check, ...]:
     """Everything that `asmevo doctor` reports, in its order."""
     groups: tuple[Callable[[], tuple[Check, ...]], ...] = (
         _check_python,
+        _check_processor,
         _check_llvm,
         _check_native,
         _check_rocm,
@@ -67,6 +77,26 @@ def run_checks() -> tuple[Check, ...]:
 
 def _check_python() -> tuple[Check, ...]:
     return (Check(name="Python", found=f"{platform.python_version()} {sys.executable}"),)
+
+
+def find_missing_cpu_features(cpuinfo: str) -> tuple[str, ...]:
+    """What the emulated device's machine code needs and this processor does not have."""
+    line = next((one for one in cpuinfo.splitlines() if one.startswith("flags")), "")
+    return tuple(sorted(set(_CPU_FEATURES) - set(line.partition(":")[2].split())))
+
+
+def _check_processor() -> tuple[Check, ...]:
+    missing = find_missing_cpu_features(Path("/proc/cpuinfo").read_text())
+    return (
+        Check(
+            name="processor",
+            found="" if missing else "x86-64-v3",
+            problem=f"cannot run the emulated device: no {', '.join(missing)}" if missing else "",
+            fix="an x86-64 processor of 2015 or later (Haswell, Zen), or a VM that shows its host's"
+            if missing
+            else "",
+        ),
+    )
 
 
 def _check_llvm() -> tuple[Check, ...]:

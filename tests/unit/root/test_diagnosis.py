@@ -27,3 +27,13 @@ def test_attach_rights_by_yama_scope_and_capability(
 
     assert check.is_fine is is_fine
     assert check.is_fine or "PTRACE" in check.fix
+
+
+def test_cpu_features_that_the_device_needs_are_missed_one_by_one() -> None:
+    features = "fpu avx avx2 bmi1 bmi2 f16c fma abm movbe xsave"
+
+    assert diagnosis.find_missing_cpu_features(f"processor\t: 0\nflags\t\t: {features}\n") == ()
+    assert diagnosis.find_missing_cpu_features(f"flags\t: {features.replace('avx2 ', '')}") == (
+        "avx2",
+    )
+    assert "fma" in diagnosis.find_missing_cpu_features("")
