@@ -26,6 +26,8 @@ from asmevo.errors import AsmevoError
 
 __all__ = ["app", "main"]
 
+_INTERRUPTED = 130  # what typer makes of Ctrl-C
+
 app = typer.Typer(
     name="asmevo",
     help="Capture, replay, optimize and swap compiled AMD Instinct kernels",
@@ -84,9 +86,10 @@ def main() -> NoReturn:
         where = f"{error.filename}: " if error.filename else ""
         print(f"asmevo: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("asmevo: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            print("asmevo: interrupted", file=sys.stderr)
+        raise
     sys.exit(0)
 
 

@@ -227,9 +227,10 @@ def test_interrupted_capture_lets_go_of_the_target(
     wait_until_hooked(program)
 
     process.send_signal(number)
-    process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=30)
 
     assert process.returncode == code
+    assert errors == ("asmevo: interrupted\n" if number == signal.SIGINT else "")
     assert "frida-agent" not in program.maps
     assert program.finish() > 0
 
