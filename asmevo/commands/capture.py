@@ -139,5 +139,6 @@ def _to_json(result: CaptureResult) -> dict[str, Any]:
             for captured in result.captured
         ],
         "refused": [{"kernel": kernel, "reason": reason} for kernel, reason in result.refused],
+        "incomplete": [{"kernel": kernel, "taken": taken} for kernel, taken in result.incomplete],
         "seen": list(result.seen),
     }

@@ -48,7 +48,7 @@ def read_cost(measurement: Measurement | None) -> Cost:
         return Cost(value=statistics.median(samples), unit=CostUnit.MEASURED_MS, variation=spread)
     if measurement is not None and measurement.modelled_cycles:
         return Cost(value=float(measurement.modelled_cycles), unit=CostUnit.MODELLED_CYCLES)
-    raise GateError("the device reported no cost for a launch", hint="asmevo doctor --device …")
+    raise GateError("the device reported no cost for a launch", hint="asmevo doctor")
 
 
 def compare_costs(best: Sequence[Cost], candidate: Sequence[Cost]) -> tuple[float, float]:

@@ -141,6 +141,17 @@ def test_glob_without_a_match_lists_kernels_seen_and_fails(
     assert program.finish() > 0
 
 
+def test_capture_that_got_too_few_says_so_in_its_json(program: Program, tmp_path: Path) -> None:
+    arguments = ("--count", "1000000", "--timeout", "1", "-o", str(tmp_path), "--json")
+
+    code, output, errors = capture(program.process.pid, *arguments)
+
+    result = json.loads(output)
+    assert code == 0, errors
+    assert [one["kernel"] for one in result["incomplete"]] == ["scale", "scale"]
+    assert sum(one["taken"] for one in result["incomplete"]) == len(result["bundles"])
+
+
 def wait_until_hooked(program: Program) -> None:
     """Until a capture has opened its session and whoever injected the agent is gone again."""
     deadline = time.monotonic() + 20
