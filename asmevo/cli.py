@@ -19,6 +19,7 @@ from asmevo.commands import (
     optimize,
     recover,
     replay,
+    roundtrip,
     swap,
 )
 from asmevo.commands.options import printable
@@ -36,7 +37,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (doctor, emulate, capture, bundle, replay, recover, optimize, swap):
+for module in (doctor, emulate, capture, bundle, replay, recover, roundtrip, optimize, swap):
     module.register(app)
 
 
