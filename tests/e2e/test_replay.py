@@ -252,6 +252,18 @@ def _children() -> Iterator[int]:
         yield from map(int, (task / "children").read_text().split())
 
 
+def _wait_until_busy(pid: int) -> None:
+    """Return when the process has computed for 0.3 s more: it is in its endless launch."""
+    idle = _cpu_seconds(pid)
+    while _cpu_seconds(pid) < idle + 0.3:
+        time.sleep(0.02)
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_replay_with_killed_worker_fails_that_candidate_only(
     bundle: Path, device: Device, build: Build
 ) -> None:
@@ -262,7 +274,7 @@ def test_replay_with_killed_worker_fails_that_candidate_only(
         (worker,) = _children()
 
         def kill() -> None:
-            time.sleep(0.5)
+            _wait_until_busy(worker)
             os.kill(worker, signal.SIGKILL)
 
         killer = threading.Thread(target=kill)
