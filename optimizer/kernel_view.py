@@ -67,6 +67,11 @@ class KernelView:
         return HazardDistances(self.program, self.arch)
 
     @cached_property
+    def wait_states(self) -> tuple[int, ...]:
+        """Wait states that each instruction gives."""
+        return tuple(count_wait_states(one) for one in self.program.instructions)
+
+    @cached_property
     def outstanding_at_sync(self) -> dict[int, frozenset[Instance]]:
         """For each instruction that others may be waited for, those that may not be over there.
 

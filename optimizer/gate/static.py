@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
 from asmevo.codeobject.analysis.dependence import BlockItem, must_keep_order, reads_of
+from asmevo.codeobject.analysis.hazard import Hazard
 from asmevo.codeobject.analysis.register import format_registers, iterate_registers
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.instruction import Instruction
@@ -25,6 +26,8 @@ __all__ = [
 
 _Definitions = dict[tuple[int, int], int]
 _AT_ENTRY = -1
+_LONGEST_REACH = 20
+"""Wait states behind which no hazard rule looks."""
 
 
 def find_interface_changes(k0: CodeObject, candidate: CodeObject) -> Iterator[str]:
@@ -184,6 +187,10 @@ def find_wait_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]
         if (violation.producer, violation.consumer) not in allowed:
             yield str(violation)
             return
+    if allowed and _trace_waits(parent, allowed) != _trace_waits(candidate, allowed):
+        # On one path the parent may be wrong, or only seem so; another path must not join it.
+        yield "waits changed in a kernel that seems to use registers while they load"
+        return
     before = parent.outstanding_at_sync
     for instruction, outstanding in candidate.outstanding_at_sync.items():
         more = outstanding - before.get(instruction, frozenset())
@@ -195,6 +202,18 @@ def find_wait_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]
             return
 
 
+def _trace_waits(view: KernelView, violations: Iterable[tuple[int, int]]) -> list[int | str]:
+    """Waits, what they wait for, and the consumers of violations, in their order."""
+    consumers = {consumer for _, consumer in violations}
+    trace: list[int | str] = []
+    for instruction, effect in zip(view.program.instructions, view.program.effects, strict=True):
+        if effect.base == "s_waitcnt":
+            trace.append(instruction.text)
+        elif effect.counts_vm or effect.counts_lgkm or instruction.id in consumers:
+            trace.append(instruction.id)
+    return trace
+
+
 def find_hazard_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]:
     """Pairs of instructions that stand closer than a hazard allows and than they did."""
     allowed = {(one.producer, one.consumer, one.rule): one.actual for one in parent.hazards}
@@ -203,3 +222,31 @@ def find_hazard_faults(parent: KernelView, candidate: KernelView) -> Iterator[st
         if known is None or hazard.actual < known:
             yield str(hazard)
             return
+        if not _keeps_distance(parent, candidate, hazard):
+            yield str(hazard)
+            return
+
+
+def _keeps_distance(parent: KernelView, candidate: KernelView, hazard: Hazard) -> bool:
+    """True when the two are as far apart as in the parent on every path, not only the shortest."""
+    before = _measure(parent, hazard.producer, hazard.consumer)
+    after = _measure(candidate, hazard.producer, hazard.consumer)
+    between, from_producer, to_consumer, *_ = after
+    if between < before[0]:
+        return False
+    if from_producer + to_consumer >= hazard.required:
+        return True
+    return all(now >= then for then, now in zip(before, after, strict=True))
+
+
+def _measure(view: KernelView, producer: int, consumer: int) -> list[int]:
+    """Wait states between the two within a block, from and to their blocks' ends, of all blocks."""
+    program = view.program
+    first, last = program.position_of[producer], program.position_of[consumer]
+    states = view.wait_states
+    start = program.blocks[program.block_at[last]].start
+    end = program.blocks[program.block_at[first]].end
+    between = states[first + 1 : last] if start <= first < last else (_LONGEST_REACH,)
+    blocks = (states[block.start : block.end] for block in program.blocks)
+    parts = (between, states[first + 1 : end], states[start:last], *blocks)
+    return [min(sum(part), _LONGEST_REACH) for part in parts]

@@ -121,6 +121,23 @@ def test_loads_that_a_replay_would_break_may_not_become_neighbours() -> None:
     assert any("xnack-clause" in fault for fault in faults), faults
 
 
+@pytest.mark.parametrize(
+    ("producer", "filler", "consumer", "shorter"),
+    [
+        ("global_load_dword v1, v[2:3], off", "s_waitcnt vmcnt(0)", "v_mov_b32 v4, v1", "s_nop 0"),
+        ("v_mov_b32 v1, v2", "s_nop 3", "v_mov_b32_dpp v4, v1 row_shr:8", "s_nop 0"),
+    ],
+)
+def test_fault_of_the_parent_on_one_path_excuses_no_other_path(
+    producer: str, filler: str, consumer: str, shorter: str
+) -> None:
+    body = f"{producer}\ns_cbranch_scc1 .Ljoin2\n{filler}\n.Ljoin2:\n{consumer}\n"
+    body += "global_store_dword v[12:13], v4, off\n"
+
+    assert list(find_static_faults(*views_of(body, Replace(id=2, texts=(shorter,)))))
+    assert not list(find_static_faults(*views_of(body, InsertAfter(id=3, texts=("s_nop 0",)))))
+
+
 def test_edit_outside_the_kernel_is_rejected() -> None:
     view = view_of("v_mov_b32 v1, v2\n")
     behind = dataclasses.replace(view.listing.instructions[-1], id=2)
