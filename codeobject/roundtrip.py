@@ -48,11 +48,6 @@ MASKED: Final[tuple[tuple[str, str], ...]] = (
         "they hold the layout; each loaded section is compared by name, size and contents",
     ),
     (
-        "visibility of a kernel's code symbol in .symtab",
-        "LLVM makes it protected by itself; the dynamic symbol table, which the loader reads, is "
-        "compared with its visibilities",
-    ),
-    (
         "local .symtab symbols that share a name or begin with .L, _DYNAMIC",
         "the loader does not read .symtab; the assembler cannot define a name twice, and the "
         "linker adds _DYNAMIC",
@@ -210,20 +205,18 @@ def _static_symbols(first: CodeObject, second: CodeObject) -> Iterator[Differenc
     """Differences of `.symtab` in the symbols that text can define."""
     if not first.symbols:
         return
-    kernels = {one.symbol.removesuffix(".kd") for one in first.kernels}
     others = {one.name: one for one in writable_symbols(second)}
     for symbol in writable_symbols(first):
         other = others.get(symbol.name)
-        hides = symbol.name in kernels
-        one_place = _place(symbol, first, hides=hides)
-        other_place = _place(other, second, hides=hides) if other else None
+        one_place = _place(symbol, first)
+        other_place = _place(other, second) if other else None
         if one_place != other_place:
             detail = f"{one_place} and {other_place} in .symtab"
             yield Difference(part="symbol", name=symbol.name, detail=detail)
 
 
-def _place(symbol: Symbol, code_object: CodeObject, *, hides: bool) -> tuple[object, ...]:
-    facts = (symbol.size, symbol.type, symbol.binding, "" if hides else symbol.visibility)
+def _place(symbol: Symbol, code_object: CodeObject) -> tuple[object, ...]:
+    facts = (symbol.size, symbol.type, symbol.binding, symbol.visibility)
     if symbol.section is None or symbol.section >= len(code_object.sections):
         return (None, symbol.value, *facts)
     section = code_object.sections[symbol.section]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -155,6 +156,15 @@ def _failure(path: str, trouble: str, detail: str, *, place: str = "") -> RoundT
     return RoundTrip(path=path, place=place, target="", trouble=trouble, details=(detail[:400],))
 
 
+def _work(checker: Callable[[FoundObject], RoundTrip], found: FoundObject) -> RoundTrip:
+    try:
+        return checker(found)
+    except SystemExit:
+        # The parent ended us. An executor's worker would take that for a result and go on with the
+        # next object.
+        os._exit(128 + signal.SIGTERM)
+
+
 class _Crew:
     """Worker processes and what they work on. A worker that dies costs one object."""
 
@@ -175,7 +185,7 @@ class _Crew:
 
     def submit(self, found: FoundObject) -> None:
         try:
-            self._waiting[self._pool.submit(self._checker, found)] = found
+            self._waiting[self._pool.submit(_work, self._checker, found)] = found
         except BrokenProcessPool:
             self._suspects.append(found)
 
@@ -212,7 +222,7 @@ class _Crew:
         for found in suspects:
             with self._start(1) as pool:
                 try:
-                    results.append(pool.submit(self._checker, found).result())
+                    results.append(pool.submit(_work, self._checker, found).result())
                 except BrokenProcessPool:
                     detail = "the process that checked it died"
                     results.append(_failure(str(found.path), "failed", detail, place=found.place))

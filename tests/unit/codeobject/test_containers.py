@@ -81,7 +81,7 @@ def test_code_object_as_a_file_is_itself(tmp_path: Path, scale: bytes) -> None:
     found = find(tmp_path, scale)
 
     assert [(one.place, one.data) for one in found] == [("", scale)]
-    assert found[0].name == str(tmp_path / "file")
+    assert found[0].path == tmp_path / "file"
 
 
 def test_bundle_gives_its_device_entries(tmp_path: Path, scale: bytes) -> None:
