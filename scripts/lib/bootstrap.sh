@@ -95,7 +95,7 @@ provide_python_headers() {
     if [ -f "$(python_include)/Python.h" ] || [ -f ".venv/deb/usr/include/python$version/Python.h" ]; then
         return
     fi
-    if is_root && has apt-get && apt-get -qq install -y "libpython$version-dev" >/dev/null 2>&1 &&
+    if is_root && has apt-get && say "installing libpython$version-dev" && apt-get -qq install -y "libpython$version-dev" >/dev/null 2>&1 &&
         [ -f "$(python_include)/Python.h" ]; then
         return
     fi
@@ -106,17 +106,17 @@ provide_python_headers() {
 
 # .venv/bin/asmevo-cc and asmevo-c++: the compiler that builds the native parts and, named by CC, Triton's driver.c.
 write_compiler_wrappers() {
-    local pair version include=""
+    local pair version deb=$PWD/.venv/deb/usr/include include=()
     version=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     if [ ! -f "$(python_include)/Python.h" ]; then
-        include="-I$PWD/.venv/deb/usr/include/python$version -I$PWD/.venv/deb/usr/include"
+        include=("-I$deb/python$version" "-I$deb")
     fi
     if pair=$(system_compiler); then
-        write_wrapper asmevo-cc "${pair%%:*} $include"
-        write_wrapper asmevo-c++ "${pair##*:} $include"
+        write_wrapper asmevo-cc "${pair%%:*}" "${include[@]}"
+        write_wrapper asmevo-c++ "${pair##*:}" "${include[@]}"
     else
-        write_wrapper asmevo-cc "$PWD/.venv/bin/python -m ziglang cc $include"
-        write_wrapper asmevo-c++ "$PWD/.venv/bin/python -m ziglang c++ $include"
+        write_wrapper asmevo-cc "$PWD/.venv/bin/python" -m ziglang cc "${include[@]}"
+        write_wrapper asmevo-c++ "$PWD/.venv/bin/python" -m ziglang c++ "${include[@]}"
     fi
     CC=$PWD/.venv/bin/asmevo-cc
     CXX=$PWD/.venv/bin/asmevo-c++
@@ -124,6 +124,8 @@ write_compiler_wrappers() {
 }
 
 write_wrapper() {
-    printf '#!/bin/sh\nexec %s "$@"\n' "$2" >".venv/bin/$1"
-    chmod +x ".venv/bin/$1"
+    local name=$1
+    shift
+    { echo '#!/bin/bash' && printf 'exec' && printf ' %q' "$@" && echo ' "$@"'; } >".venv/bin/$name"
+    chmod +x ".venv/bin/$name"
 }
