@@ -7,6 +7,7 @@ import contextlib
 import resource
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NoReturn
@@ -14,6 +15,7 @@ from typing import Any, Final, NoReturn
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.compare import Difference, compare
 from asmevo.codeobject.containers import FoundObject
+from asmevo.codeobject.data_section import data_sections
 from asmevo.codeobject.elf import Symbol
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.rebuild import find_arch, rebuild
@@ -48,6 +50,10 @@ MASKED: Final[tuple[tuple[str, str], ...]] = (
         "they hold the layout; each loaded section is compared by name, size and contents",
     ),
     (
+        "section flags beyond write, alloc, execute and TLS",
+        "SHF_MERGE, SHF_STRINGS and others tell linkers what they may do; loaders ignore them",
+    ),
+    (
         "local .symtab symbols that share a name or begin with .L, _DYNAMIC",
         "the loader does not read .symtab; the assembler cannot define a name twice, and the "
         "linker adds _DYNAMIC",
@@ -65,6 +71,8 @@ _MEMORY_BYTES: Final = 8 << 30
 _OBJECT_SECONDS: Final = 600
 _MAX_DIFFERENCES: Final = 16
 _LINE: Final = 400
+# SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS.
+_LOADED_FLAGS: Final = 0x407
 _E_FLAGS: Final = slice(48, 52)
 _IDENTITY: Final = slice(4, 9)
 
@@ -165,7 +173,8 @@ def _take(data: bytes, steps: dict[str, Any]) -> None:
     text = listing.to_assembly()
     rebuilt = CodeObject.read(rebuild(text, find_arch(text)))
     differences = (*_headers(source, rebuilt), *compare(source, rebuilt))
-    differences += (*_notes(source, rebuilt), *_static_symbols(source, rebuilt))
+    differences += (*_kinds(source, rebuilt), *_notes(source, rebuilt))
+    differences += tuple(_static_symbols(source, rebuilt))
     steps["details"] = tuple(str(one)[:_LINE] for one in differences[:_MAX_DIFFERENCES])
     steps["trouble"] = differences[0].part if differences else ""
     steps["has_same_image"] = _image(source) == _image(rebuilt)
@@ -188,6 +197,23 @@ def _headers(first: CodeObject, second: CodeObject) -> Iterator[Difference]:
         if one != other:
             detail = f"{one.hex()} and {other.hex()}"
             yield Difference(part="header", name=name, detail=detail)
+
+
+def _kinds(first: CodeObject, second: CodeObject) -> Iterator[Difference]:
+    """Whether a section is writable, code or zeroed, which `compare` leaves out."""
+    ours, theirs = (
+        [
+            (one.name, one.type, one.flags & _LOADED_FLAGS)
+            for one in (each.text, *data_sections(each))
+        ]
+        for each in (first, second)
+    )
+    for name, kind, flags in sorted({*ours} ^ {*theirs}):
+        yield Difference(part="section", name=name, detail=f"{kind} with flags {flags:#x} in one")
+    for name, count in Counter(name for name, *_ in ours).items():
+        if count > 1:
+            # `compare` goes by names and would see only one of them.
+            yield Difference(part="section", name=name, detail=f"{count} sections of this name")
 
 
 def _notes(first: CodeObject, second: CodeObject) -> Iterator[Difference]:
@@ -223,9 +249,12 @@ def _place(symbol: Symbol, code_object: CodeObject) -> tuple[object, ...]:
     return (section.name, symbol.value - section.address, *facts)
 
 
-def _image(code_object: CodeObject) -> list[tuple[str, int, int, int, bytes]]:
+def _image(code_object: CodeObject) -> list[tuple[object, ...]]:
     return [
-        (one.name, one.address, one.offset, one.size, one.data)
+        (
+            *(one.name, one.type, one.flags & _LOADED_FLAGS),
+            *(one.address, one.offset, one.size, one.data),
+        )
         for one in code_object.sections
         if one.is_allocated
     ]

@@ -102,6 +102,46 @@ def test_check_of_text_that_means_something_else_names_the_part(
     assert "\n" not in result.line
 
 
+def test_check_of_a_section_that_becomes_writable_is_a_section_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fixture = Path(__file__).parents[2] / "fixtures" / "scale.s"
+    source = fixture.read_text() + '\t.section .table,"a"\n\t.long 1, 2\n'
+    data = link(assemble(source, "gfx942"))
+    assert check(found_object(data)).is_exact
+
+    monkeypatch.setattr(
+        roundtrip,
+        "rebuild",
+        lambda text, arch: rebuild_text(text.replace('.table,"a"', '.table,"aw"'), arch),
+    )
+    result = check(found_object(data))
+
+    assert result.trouble == "section"
+    assert ".table" in result.line
+
+
+def test_check_of_a_section_with_merge_flags_is_exact() -> None:
+    fixture = Path(__file__).parents[2] / "fixtures" / "scale.s"
+    source = fixture.read_text() + '\t.section .table,"aMS",@progbits,1\n\t.asciz "text"\n'
+    data = link(assemble(source, "gfx942"))
+    assert CodeObject.read(data).section(".table").flags != 2  # type: ignore[union-attr]
+
+    assert check(found_object(data)).is_exact
+
+
+def test_check_of_two_sections_of_one_name_is_not_called_exact(build_object: Any) -> None:
+    source = '\t.section .table,"a"\n\t.long 1\n\t.section .other,"a"\n\t.long 2\n'
+    fixture = Path(__file__).parents[2] / "fixtures" / "scale.s"
+    data = bytearray(link(assemble(fixture.read_text() + source, "gfx942")))
+    names = [one.name for one in CodeObject.read(bytes(data)).sections]
+    table = int.from_bytes(data[40:48], "little")
+    first, second = (table + 64 * names.index(name) for name in (".table", ".other"))
+    data[second : second + 4] = data[first : first + 4]
+
+    assert not check(found_object(bytes(data))).is_exact
+
+
 def test_check_of_other_flags_is_a_header_difference(
     build_object: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
