@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from asmevo.child import become, find_program
-from asmevo.errors import UsageError
+from asmevo.errors import MissingToolError, UsageError
 from asmevo.native import shim_library
 from asmevo.shim.swap_manifest import read_manifest
 
@@ -19,8 +19,18 @@ __all__ = ["exec_with_shim", "shim_environment"]
 def shim_environment(
     folder: Path, environment: Mapping[str, str], *, log: Path | None = None
 ) -> dict[str, str]:
-    """A copy of `environment` that preloads the interposer before what is preloaded already."""
-    preload = [str(shim_library()), *environment.get("LD_PRELOAD", "").replace(":", " ").split()]
+    """A copy of `environment` that preloads the interposer before what is preloaded already.
+
+    Raises:
+        MissingToolError: the interposer is missing, or lies where LD_PRELOAD cannot name it.
+    """
+    library = str(shim_library())
+    if set(library) & {" ", ":"}:
+        raise MissingToolError(
+            f"LD_PRELOAD cannot name {library}: it divides paths at blanks and colons",
+            hint="install asmevo in a folder without them",
+        )
+    preload = [library, *environment.get("LD_PRELOAD", "").replace(":", " ").split()]
     changed = dict(environment)
     changed["LD_PRELOAD"] = ":".join(dict.fromkeys(preload))
     changed["ASMEVO_SWAP_DIR"] = str(folder.resolve())

@@ -66,7 +66,6 @@ struct Wave {
     uint64_t exec() const { return read64(kExecCode); }
     void set_exec(uint64_t value) { write64(kExecCode, value); }
     uint64_t vcc() const { return read64(kVccCode); }
-    void set_vcc(uint64_t value) { write64(kVccCode, value); }
     uint32_t m0() const { return sgpr[kM0Code]; }
 
     uint64_t read64(uint16_t code) const {

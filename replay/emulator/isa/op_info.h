@@ -12,9 +12,6 @@ enum class Target : uint8_t { kGfx90a, kGfx942, kGfx950 };
 using TargetMask = uint8_t;
 constexpr TargetMask kGfx90aBit = 1, kGfx942Bit = 2, kGfx950Bit = 4;
 constexpr TargetMask kAllTargets = 7, kGfx940Plus = 6;
-constexpr TargetMask target_bit(Target target) {
-    return static_cast<TargetMask>(1u << static_cast<unsigned>(target));
-}
 
 /// Instruction encodings (microcode formats). The VOP3 forms of VOP1, VOP2 and VOPC operations have no rows of
 /// their own: the decoder finds VOPC at VOP3 opcode 0x000, VOP2 at 0x100, VOP1 at 0x140.
