@@ -28,8 +28,16 @@ _BAD = {
 }
 
 
-@pytest.mark.parametrize("bad", [*_BAD, "folder", "endless"])
-@pytest.mark.parametrize("command", [*_COMMANDS, "rebuild IN -o OUT"])
+# To a command that reads a folder, a folder is no bad input.
+_CASES = [
+    (command, bad)
+    for command in (*_COMMANDS, "rebuild IN -o OUT")
+    for bad in (*_BAD, "folder", "endless")
+    if not (bad == "folder" and command.startswith(("swap status", "swap run")))
+]
+
+
+@pytest.mark.parametrize(("command", "bad"), _CASES)
 def test_command_with_a_bad_file_names_it_and_writes_nothing(
     tmp_path: Path, command: str, bad: str
 ) -> None:
@@ -40,8 +48,6 @@ def test_command_with_a_bad_file_names_it_and_writes_nothing(
         path = Path("/dev/zero")
     elif (content := _BAD[bad]) is not None:
         path.write_bytes(content)
-    if bad == "folder" and command.startswith(("swap status", "swap run")):
-        pytest.skip("a folder is what it reads")
     places = {"IN": str(path), "OUT": str(tmp_path / "output")}
     arguments = [places.get(word, word) for word in command.split()]
 
