@@ -145,7 +145,12 @@ def _check_packages() -> tuple[Check, ...]:
     wanted = (
         ("frida", Importance.REQUIRED, "attach to a process", "pip install frida==17.26.2"),
         ("hip-python", Importance.REQUIRED, "replay", "pip install hip-python"),
-        ("triton", Importance.OPTIONAL, "run Triton kernels", "pip install --no-deps triton==3.9.0"),
+        (
+            "triton",
+            Importance.OPTIONAL,
+            "run Triton kernels",
+            "pip install --no-deps triton==3.9.0",
+        ),
         ("torch", Importance.OPTIONAL, "run the demo server", "pip install torch==2.13.0"),
     )
     return tuple(_check_package(*one) for one in wanted)
