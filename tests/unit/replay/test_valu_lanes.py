@@ -86,5 +86,5 @@ def test_permlane_swap_with_inactive_lanes_is_refused() -> None:
 def test_prng_steps_its_shift_register() -> None:
     (result,) = run("v_prng_b32 v30, v11", [30], arch="gfx950")
 
-    expected = [(int(x) << 1 ^ (197 if x >> 31 else 0)) & 0xFFFFFFFF for x in B]
+    expected = [(int(x) << 1 ^ (197 if int(x) >> 31 else 0)) & 0xFFFFFFFF for x in B]
     assert result.tolist() == expected
