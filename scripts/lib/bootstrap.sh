@@ -115,8 +115,9 @@ write_compiler_wrappers() {
         write_wrapper asmevo-cc "${pair%%:*}" "${include[@]}"
         write_wrapper asmevo-c++ "${pair##*:}" "${include[@]}"
     else
-        write_wrapper asmevo-cc "$PWD/.venv/bin/python" -m ziglang cc "${include[@]}"
-        write_wrapper asmevo-c++ "$PWD/.venv/bin/python" -m ziglang c++ "${include[@]}"
+        # Without optimisation zig would instrument the code for undefined behaviour.
+        write_wrapper asmevo-cc "$PWD/.venv/bin/python" -m ziglang cc -fno-sanitize=undefined "${include[@]}"
+        write_wrapper asmevo-c++ "$PWD/.venv/bin/python" -m ziglang c++ -fno-sanitize=undefined "${include[@]}"
     fi
     CC=$PWD/.venv/bin/asmevo-cc
     CXX=$PWD/.venv/bin/asmevo-c++

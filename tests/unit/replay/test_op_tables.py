@@ -28,6 +28,7 @@ SLOT_WORDS = 6
 NOP = 0xBF800000
 LITERAL = 0x42280000
 SDST, SSRC0, SSRC1 = 16, 32, 48
+EXEC = 126
 VDST, VSRC0, VSRC1, VSRC2 = 64, 128, 160, 192
 MAI_FIRST = 0x34
 WIDE = {"b64", "f64", "pk_f32"}
@@ -103,7 +104,8 @@ def long_vector_words(row: Row) -> list[int]:
     base = {"vop3": 0, "vop1": 0x140, "vop2": 0x100, "vopc": 0}[row.encoding]
     vdst = VDST
     if row.flags & DST_SCALAR or row.dst[0] == "mask":
-        vdst = SDST
+        # ROCm's LLVM 22.0 knows v_cmpx in this form with EXEC as destination only.
+        vdst = EXEC if row.name.startswith("v_cmpx") else SDST
     if row.dst[0] == "none":
         vdst = 0
     code = 0xD0000000 | (row.opcode + base) << 16 | vdst
