@@ -44,6 +44,8 @@ _LIBRARY_NAME = "libamdhip64.so"
 # Where hip-python looks before LD_LIBRARY_PATH (rocm.bindings.util.paths), and Triton's HIP_PATH.
 _ROCM_VARIABLES = ("ROCM_PATH", "ROCM_HOME", "HIP_PATH")
 _ROCM_DEFAULT = "/opt/rocm"
+# Its sitecustomize sets the device up in each torch that a child imports.
+_TORCH_SITE = Path(__file__).resolve().parent / "torch_device" / "site"
 
 
 class DeviceKind(StrEnum):
@@ -132,11 +134,14 @@ class Device:
         detail = self.chip.id if self.chip else str(self.ordinal)
         return f"{self.kind.value}:{detail}"
 
-    def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(
+        self, base: Mapping[str, str] | None = None, *, torch: bool = False
+    ) -> dict[str, str]:
         """The environment of a child process that is to use this device.
 
         Args:
             base: What to start from; the environment of this process by default.
+            torch: Emulated only: a Python in the child that imports torch gets CUDA tensors on it.
 
         Returns:
             A copy of `base`. For the emulated device its library comes first wherever Triton,
@@ -152,14 +157,14 @@ class Device:
             # hip-python then looks into ROCM_PATH/lib; all must open the same file.
             result["ROCM_PATH"] = str(folder)
             folder /= "lib"
-        paths = [str(folder)]
-        paths += [path for path in result.get("LD_LIBRARY_PATH", "").split(":") if path]
-        result["LD_LIBRARY_PATH"] = ":".join(dict.fromkeys(paths))
+        _prepend_path(result, "LD_LIBRARY_PATH", str(folder))
         result["TRITON_LIBHIP_PATH"] = str(folder / _LIBRARY_NAME)
         result["ASMEVO_EMULATOR_ARCH"] = self.chip.arch
         result["ASMEVO_EMULATOR_CHIP"] = self.chip.id
         _set_or_clear(result, "ASMEVO_EMULATOR_DISCRETE", "1" if self.discrete else "")
         _set_or_clear(result, "ASMEVO_EMULATOR_THREADS", str(self.threads) if self.threads else "")
+        if torch:
+            _prepend_path(result, "PYTHONPATH", str(_TORCH_SITE))
         return result
 
 
@@ -168,6 +173,11 @@ def _find_other_runtime(environment: dict[str, str]) -> bool:
     roots = [environment.pop(name, "") for name in _ROCM_VARIABLES]
     places = (Path(root, "lib", _LIBRARY_NAME) for root in (*filter(None, roots), _ROCM_DEFAULT))
     return any(place.exists() for place in places)
+
+
+def _prepend_path(environment: dict[str, str], name: str, folder: str) -> None:
+    paths = [folder, *filter(None, environment.get(name, "").split(":"))]
+    environment[name] = ":".join(dict.fromkeys(paths))
 
 
 def _set_or_clear(environment: dict[str, str], name: str, value: str) -> None:

@@ -32,8 +32,9 @@ def _emulate(
 ) -> None:
     """Run a HIP program on the emulated device
 
-    The program finds the device's libamdhip64.so before any other. Its exit code is passed on.
-    Times that it measures are the host's, not a GPU's.
+    The program finds the device's libamdhip64.so before any other. In a Python program, torch's
+    CPU build gets CUDA tensors on the device. The program's exit code is passed on. Times that it
+    measures are the host's, not a GPU's.
 
     asmevo emulate -- python train.py
 
@@ -43,7 +44,7 @@ def _emulate(
     from asmevo.replay.device import Device
 
     device = Device.emulated(chip=chip, arch=arch, discrete=discrete, threads=threads)
-    become(command, device.environment())
+    become(command, device.environment(torch=True))
 
 
 def register(app: typer.Typer) -> None:

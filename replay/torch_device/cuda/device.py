@@ -146,9 +146,8 @@ def initialize() -> None:
     cuda: Any = torch.cuda
     cuda.has_magma = False
     cuda._get_device_properties = device_properties
-    cuda.default_generators = tuple(
-        torch._C.Generator(torch.device("cuda", index)) for index in range(device_count())
-    )
+    # The backend's own one: operations that are given no generator draw from it.
+    cuda.default_generators = (torch.ops.asmevo_device.default_generator(),)
 
 
 def is_in_bad_fork() -> bool:

@@ -130,6 +130,13 @@ class EventBase(_C.Event):
         """Not covered."""
         raise NotCoveredError("torch.cuda.Event.ipc_handle")
 
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds of the host between two recorded events."""
+        milliseconds = ctypes.c_float()
+        events = ctypes.c_void_p(self.event_id), ctypes.c_void_p(end_event.event_id)
+        hip.call("hipEventElapsedTime", ctypes.byref(milliseconds), *events)
+        return milliseconds.value
+
     @property
     def cuda_event(self) -> int:
         """The hipEvent_t; 0 while nothing was recorded."""

@@ -1,0 +1,10 @@
+// One translation unit, so that torch's headers are read once: the build is at run time.
+#include "allocator.cpp"
+#include "fallback.cpp"
+#include "generator.cpp"
+#include "hip_runtime.cpp"
+#include "hooks.cpp"
+#include "host_view.cpp"
+#include "install.cpp"
+#include "stream.cpp"
+#include "tensors.cpp"

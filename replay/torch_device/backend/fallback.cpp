@@ -1,0 +1,147 @@
+#include "fallback.h"
+
+#include <ATen/core/ivalue.h>
+
+#include <string_view>
+
+#include "generator.h"
+#include "host_view.h"
+
+namespace asmevo::torch_device {
+namespace {
+
+using c10::IValue;
+using OptionalTensors = c10::List<std::optional<at::Tensor>>;
+
+/// Operations that take tensors of the CPU beside those of the device, as on a CUDA build: indices,
+/// lengths, and lists whose members may live apart.
+bool may_mix_devices(std::string_view name) {
+    for (std::string_view prefix :
+         {"aten::_foreach_", "aten::_fused_", "aten::_amp_", "aten::_ctc_loss",
+          "aten::_pad_packed", "aten::_pack_padded"}) {
+        if (name.substr(0, prefix.size()) == prefix) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool may_index_from_host(std::string_view name) {
+    return name == "aten::index" || name == "aten::_index_put_impl_" ||
+           name == "aten::index_put_" || name == "aten::index_put" ||
+           name == "aten::_unsafe_index" || name == "aten::_unsafe_index_put";
+}
+
+/// Replaces the CUDA arguments of one call by what the CPU kernel takes.
+class Arguments {
+  public:
+    explicit Arguments(const c10::FunctionSchema& schema) : schema_(schema) {}
+
+    void to_host(torch::jit::Stack& stack) {
+        const auto& declared = schema_.arguments();
+        const size_t first = stack.size() - declared.size();
+        for (size_t i = 0; i < declared.size(); i++) {
+            IValue& value = stack[first + i];
+            if (value.isNone()) {
+                give_default_generator(declared[i], value);
+            } else {
+                replace(value);
+            }
+        }
+        check_devices();
+    }
+
+    HostViews& views() { return views_; }
+
+  private:
+    at::Tensor host_of(const at::Tensor& tensor, bool is_index = false) {
+        if (!tensor.defined()) {
+            return tensor;
+        }
+        if (tensor.is_cuda()) {
+            has_device_ = true;
+            return views_.view_of(tensor);
+        }
+        has_host_ |= tensor.is_cpu() && tensor.dim() > 0 && !is_index;
+        return tensor;
+    }
+
+    void replace(IValue& value) {
+        if (value.isTensor()) {
+            value = host_of(value.toTensor());
+        } else if (value.isTensorList()) {
+            c10::List<at::Tensor> hosts;
+            for (const at::Tensor& tensor : value.toTensorVector()) {
+                hosts.push_back(host_of(tensor));
+            }
+            value = std::move(hosts);
+        } else if (value.isOptionalTensorList()) {
+            const bool is_index = may_index_from_host(schema_.name());
+            OptionalTensors hosts;
+            for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList().vec()) {
+                hosts.push_back(tensor ? std::optional(host_of(*tensor, is_index)) : std::nullopt);
+            }
+            value = std::move(hosts);
+        } else if (value.isDevice()) {
+            if (value.toDevice().is_cuda()) {
+                value = c10::Device(c10::DeviceType::CPU);
+            }
+        } else if (value.isGenerator()) {
+            value = next_host_generator(value.toGenerator());
+        }
+    }
+
+    /// An operation that is given no generator draws from the device's own, not from the CPU's.
+    void give_default_generator(const c10::Argument& declared, IValue& value) {
+        static const auto kOptionalGenerator = c10::OptionalType::create(c10::GeneratorType::get());
+        if (*declared.type() == *kOptionalGenerator) {
+            value = next_host_generator(default_generator());
+        }
+    }
+
+    void check_devices() const {
+        TORCH_CHECK(!has_device_ || !has_host_ || may_mix_devices(schema_.name()),
+                    "Expected all tensors to be on the same device, but found at least two "
+                    "devices, cuda:0 and cpu! (when checking the arguments of ",
+                    schema_.name(), ")");
+    }
+
+    const c10::FunctionSchema& schema_;
+    HostViews views_;
+    bool has_device_ = false;
+    bool has_host_ = false;
+};
+
+void results_to_device(const c10::FunctionSchema& schema, HostViews& views,
+                       torch::jit::Stack& stack) {
+    for (size_t i = stack.size() - schema.returns().size(); i < stack.size(); i++) {
+        IValue& value = stack[i];
+        if (value.isTensor()) {
+            value = views.to_device(value.toTensor());
+        } else if (value.isTensorList()) {
+            c10::List<at::Tensor> results;
+            for (const at::Tensor& tensor : value.toTensorVector()) {
+                results.push_back(views.to_device(tensor));
+            }
+            value = std::move(results);
+        }
+    }
+}
+
+}  // namespace
+
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const c10::FunctionSchema& schema = op.schema();
+    Arguments arguments(schema);
+    arguments.to_host(*stack);
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+            op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd),
+        "the emulated device has no ", op.operator_name(),
+        ": torch has a CUDA kernel for it, but none for the CPU, which is what runs here");
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    arguments.views().write_back_shapes();
+    results_to_device(schema, arguments.views(), *stack);
+}
+
+}  // namespace asmevo::torch_device

@@ -1,0 +1,34 @@
+// CPU tensors over the memory of CUDA tensors, for the length of one operation.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+namespace asmevo::torch_device {
+
+/// Makes host views, finds the CUDA tensor behind one, and carries results back to the device.
+/// The device's memory has the same addresses on the host, so nothing is copied for a view.
+class HostViews {
+  public:
+    /// A CPU tensor of the same memory, shape, strides and type. One CUDA tensor has one view, and
+    /// tensors that share a storage have views that share one.
+    at::Tensor view_of(const at::Tensor& device);
+
+    /// Carries what an operation did to a view's shape or storage over to its CUDA tensor.
+    void write_back_shapes();
+
+    /// The CUDA tensor for a CPU tensor that an operation returned: the one it is the view of, a view
+    /// of the same storage, or a copy in memory of its own.
+    at::Tensor to_device(const at::Tensor& host);
+
+  private:
+    struct Entry {
+        at::Tensor device;
+        at::Tensor host;
+        c10::StorageImpl* storage;  // the view's storage when it was made
+    };
+
+    c10::SmallVector<Entry, 8> entries_;
+};
+
+}  // namespace asmevo::torch_device

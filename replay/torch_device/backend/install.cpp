@@ -1,0 +1,53 @@
+// What Python calls, through ctypes: there is no Python API in the backend.
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include <string>
+
+#include "allocator.h"
+#include "generator.h"
+#include "hip_runtime.h"
+#include "hooks.h"
+#include "stream.h"
+#include "tensors.h"
+
+namespace asmevo::torch_device {
+namespace {
+
+/// Makes default_generator callable as torch.ops.asmevo_device.default_generator: only torch can
+/// wrap a generator for Python.
+void register_operators() {
+    static auto& library = *new torch::Library(torch::Library::DEF, "asmevo_device", std::nullopt,
+                                               __FILE__, __LINE__);
+    library.def("default_generator() -> Generator?", [] { return default_generator(); });
+}
+
+}  // namespace
+}  // namespace asmevo::torch_device
+
+#define ASMEVO_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// Registers the device in torch. Returns null, or what went wrong. Valid until the next call.
+ASMEVO_EXPORT const char* asmevo_torch_install(const char* hip_library) {
+    using namespace asmevo::torch_device;
+    static std::string error;
+    try {
+        set_hip_library(hip_library);
+        register_kernels();
+        register_operators();
+        register_allocator();
+        register_guard();
+        register_hooks();
+        return nullptr;
+    } catch (const c10::Error& caught) {
+        error = caught.what_without_backtrace();
+    } catch (const std::exception& caught) {
+        error = caught.what();
+    }
+    return error.c_str();
+}
+
+/// The hipStream_t that is current in the calling thread.
+ASMEVO_EXPORT void* asmevo_torch_current_stream() {
+    return asmevo::torch_device::handle_of(asmevo::torch_device::current_stream());
+}
