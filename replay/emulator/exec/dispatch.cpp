@@ -74,6 +74,7 @@ class GridRun {
             result.modelled_cycles = modelled_cycles(request_, collected_.timing);
         }
         write_profile(result);
+        result.findings = collected_.findings.take();
         result.wave_instructions = context_.wave_instructions;
     }
 
@@ -123,6 +124,7 @@ class GridRun {
         }
         std::lock_guard lock(mutex_);
         collected_.timing.add(mine.timing);
+        collected_.findings.add(std::move(mine.findings));
         if (collected_.counters.empty()) {
             collected_.counters = std::move(mine.counters);
             return;

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/checks/check_set.h"
+#include "exec/checks/finding.h"
 #include "exec/wave.h"
 #include "isa/inst.h"
 
@@ -90,6 +92,7 @@ struct DispatchResult {
     uint64_t wave_instructions = 0;
     uint64_t modelled_cycles = 0;       // timing model (exec/timing.h); never a measured time
     std::vector<PcProfile> profile;     // filled when asked for
+    std::vector<Finding> findings;      // what the checks found, and what ended the launch
 };
 
 struct DispatchOptions {
@@ -98,6 +101,8 @@ struct DispatchOptions {
     unsigned threads = 0;               // 0: all cores
     bool reverse_waves = false;         // waves of a workgroup take turns from the last to the first
     uint64_t max_wave_instructions = 0; // 0: the default watchdog
+    CheckSet checks = kCheckWaits;
+    OnFinding on_finding = OnFinding::kEnd;
 };
 
 /// Shared by all workgroups of a running dispatch.

@@ -94,6 +94,15 @@ const char* state_name(WaveState state) {
 
 }  // namespace
 
+std::string instruction_text(const CodeSegment& code, uint64_t pc) {
+    unsigned size = 0;
+    return text_at(code, pc, size);
+}
+
+std::string place_text(const Wave& wave, uint64_t pc) {
+    return "+" + hex(pc - wave.group->dispatch->request->kernel->entry);
+}
+
 std::string fault_report(const DispatchContext& dispatch, const Wave& wave, uint64_t pc,
                          const Fault& fault) {
     const KernelImage& kernel = *dispatch.request->kernel;

@@ -1,12 +1,9 @@
 #include "exec/lds_tracking.h"
 
 #include <algorithm>
-#include <cstdio>
 
-#include "exec/dispatch.h"
-#include "exec/fault.h"
+#include "exec/fault_report.h"
 #include "exec/memory_ops/lds.h"
-#include "isa/format.h"
 
 namespace asmevo::emulator {
 namespace {
@@ -74,13 +71,6 @@ unsigned count_outstanding(const Wave& wave, bool from_memory) {
     return count;
 }
 
-std::string place(const Wave& wave, uint64_t pc) {
-    char text[32];
-    uint64_t base = wave.group->dispatch->request->kernel->entry;
-    std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(pc - base));
-    return text;
-}
-
 template <typename Access>
 std::string touches(const Access& access, uint32_t byte) {
     return (access.inst->lds_shape.is_write ? "writes" : "reads") + std::string(" LDS byte ") +
@@ -132,12 +122,17 @@ void LdsTracker::check_carried(const Wave& wave, const Access& access) const {
             if (lane < 0) {
                 continue;
             }
-            const char* counter = before.inst->lds_shape.from_memory ? "vmcnt" : "lgkmcnt";
-            throw Fault(touches(access, byte) + " while " + format(*before.inst) + " at " +
-                            place(wave, before.pc) + " of wave " + std::to_string(i) +
-                            " is outstanding: that wave passed s_barrier without an s_waitcnt " + counter +
-                            " that covers it",
-                        lane);
+            const FindingKey key{"barrier-without-wait", access.pc, before.pc};
+            reporter_.report(wave, key, FindingClass::kError, [&](Finding& finding) {
+                const char* counter = before.inst->lds_shape.from_memory ? "vmcnt" : "lgkmcnt";
+                finding.where = "LDS byte " + std::to_string(byte);
+                finding.lane = lane;
+                finding.other_wave = static_cast<int>(i);
+                finding.message = touches(access, byte) + " while " + finding.other_instruction + " at " +
+                                  place_text(wave, before.pc) + " of wave " + std::to_string(i) +
+                                  " is outstanding: that wave passed s_barrier without an s_waitcnt " +
+                                  counter + " that covers it";
+            });
         }
     }
 }
@@ -153,10 +148,14 @@ void LdsTracker::check_own_loads(const Wave& wave, const Access& access) const {
         uint32_t byte = 0;
         int lane = overlap(access, before, byte);
         if (lane >= 0) {
-            throw Fault(touches(access, byte) + " while " + format(*before.inst) + " at " +
-                            place(wave, before.pc) +
-                            " is still loading it (no s_waitcnt vmcnt covers it)",
-                        lane);
+            const FindingKey key{"missing-wait", access.pc, before.pc};
+            reporter_.report(wave, key, FindingClass::kError, [&](Finding& finding) {
+                finding.where = "LDS byte " + std::to_string(byte);
+                finding.lane = lane;
+                finding.message = touches(access, byte) + " while " + finding.other_instruction + " at " +
+                                  place_text(wave, before.pc) +
+                                  " is still loading it (no s_waitcnt vmcnt covers it)";
+            });
         }
     }
 }

@@ -3,7 +3,7 @@
 // s_barrier does not wait for memory operations: a wave that reaches it with an LDS access still outstanding (no
 // s_waitcnt lgkmcnt covers it) may have that access done after another wave's access behind the barrier. Likewise the
 // data of a load to LDS is there only when vmcnt of its wave covers it, for that wave as well. Both work by luck on
-// hardware most of the time; here they are faults. Accesses of LDS between two barriers are not ordered by this file.
+// hardware most of the time; here they are findings. Accesses of LDS between two barriers are not ordered by this file.
 #pragma once
 
 #include <array>
@@ -11,15 +11,18 @@
 #include <memory>
 #include <vector>
 
+#include "exec/checks/finding.h"
 #include "exec/wave.h"
 
 namespace asmevo::emulator {
 
 class LdsTracker {
   public:
+    explicit LdsTracker(Reporter& reporter) : reporter_(reporter) {}
+
     void reset(size_t waves, size_t lds_bytes);
 
-    /// An access that is about to execute; throws Fault.
+    /// An access that is about to execute.
     void note(const Wave& wave, const Inst& inst, uint64_t pc);
 
     /// All live waves have reached the barrier: keeps what is outstanding.
@@ -55,6 +58,7 @@ class LdsTracker {
     template <size_t kSize>
     void carry(WaveAccesses& wave, const Ring<kSize>& ring, unsigned outstanding);
 
+    Reporter& reporter_;
     std::vector<WaveAccesses> waves_;
     std::vector<uint64_t> carried_reads_, carried_writes_;  // bit per dword: touched by what passed a barrier
     bool has_carried_ = false, has_loads_ = false;

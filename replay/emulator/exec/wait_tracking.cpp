@@ -1,10 +1,8 @@
 #include "exec/wait_tracking.h"
 
 #include <algorithm>
-#include <cstdio>
 
-#include "exec/dispatch.h"
-#include "exec/fault.h"
+#include "exec/fault_report.h"
 #include "isa/format.h"
 
 namespace asmevo::emulator {
@@ -78,21 +76,26 @@ bool returns_after(const Inst& inst, const Wave& wave, const RegSpan& span) {
     });
 }
 
-[[noreturn]] void fail(const Wave& wave, const RegSpan& span, const char* what) {
-    const PendingOp* op = filler(wave, span);
-    std::string text = std::string(what) + " " + format_register(span.file, span.first, span.count);
-    if (op) {
-        char where[48];
-        uint64_t base = wave.group->dispatch->request->kernel->entry;
-        std::snprintf(where, sizeof where, "+0x%llx", static_cast<unsigned long long>(op->pc - base));
-        const char* counter = op->counts_vm && op->counts_lgkm ? "vmcnt and lgkmcnt"
-                              : op->counts_vm                  ? "vmcnt"
-                                                               : "lgkmcnt";
-        text += std::string(" while ") + format(*op->inst) + " at " + where +
-                " is still loading it (no s_waitcnt " + counter + " covers it)";
+/// One instruction's look at what is pending.
+struct PendingCheck {
+    const Wave& wave;
+    const Inst& inst;
+    uint64_t pc;
+    Reporter& reporter;
+
+    void report(const RegSpan& span, const char* what) const {
+        const PendingOp* op = filler(wave, span);
+        reporter.report(wave, {"missing-wait", pc, op->pc}, FindingClass::kError, [&](Finding& finding) {
+            const char* counter = op->counts_vm && op->counts_lgkm ? "vmcnt and lgkmcnt"
+                                  : op->counts_vm                  ? "vmcnt"
+                                                                   : "lgkmcnt";
+            finding.where = format_register(span.file, span.first, span.count);
+            finding.message = what + (" " + finding.where) + " while " + finding.other_instruction + " at " +
+                              place_text(wave, op->pc) + " is still loading it (no s_waitcnt " + counter +
+                              " covers it)";
+        });
     }
-    throw Fault(text);
-}
+};
 
 /// Takes the counter's oldest operations away until at most `keep` are left.
 template <bool PendingOp::* counter>
@@ -123,7 +126,9 @@ void drop_complete(Wave& wave) {
 }
 
 /// VGPR indexing mode moves the registers of vector operations by M0 (s_set_gpr_idx_on).
-void check_indexed(const Wave& wave, const Inst& inst) {
+void check_indexed(const PendingCheck& pending) {
+    const Wave& wave = pending.wave;
+    const Inst& inst = pending.inst;
     if (inst.info->encoding < Encoding::kVop1 || inst.info->encoding > Encoding::kVop3p) {
         return;
     }
@@ -132,7 +137,7 @@ void check_indexed(const Wave& wave, const Inst& inst) {
             unsigned first = operand.index + (wave.m0() & 0xff);
             RegSpan span{RegSpan::kVector, static_cast<uint16_t>(first), operand.dwords};
             if (first + operand.dwords <= kAgprBase && is_pending(wave, span)) {
-                fail(wave, span, what);
+                pending.report(span, what);
             }
         }
     };
@@ -144,19 +149,20 @@ void check_indexed(const Wave& wave, const Inst& inst) {
 
 }  // namespace
 
-void check_pending(const Wave& wave, const Inst& inst) {
+void check_pending(const Wave& wave, const Inst& inst, uint64_t pc, Reporter& reporter) {
+    const PendingCheck pending{wave, inst, pc, reporter};
     for (unsigned i = 0; i < inst.read_count; ++i) {
         if (is_pending(wave, inst.reads[i])) {
-            fail(wave, inst.reads[i], "reads");
+            pending.report(inst.reads[i], "reads");
         }
     }
     for (unsigned i = 0; i < inst.write_count; ++i) {
         if (is_pending(wave, inst.writes[i]) && !returns_after(inst, wave, inst.writes[i])) {
-            fail(wave, inst.writes[i], "overwrites");
+            pending.report(inst.writes[i], "overwrites");
         }
     }
     if (wave.gpr_idx_on) {
-        check_indexed(wave, inst);
+        check_indexed(pending);
     }
 }
 

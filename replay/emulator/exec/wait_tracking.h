@@ -9,14 +9,15 @@
 // operation is complete then.
 #pragma once
 
+#include "exec/checks/finding.h"
 #include "exec/wave.h"
 
 namespace asmevo::emulator {
 
 constexpr unsigned kVmLimit = 63, kLgkmLimit = 15;
 
-/// Faults when `inst` reads or overwrites a register that a pending operation fills.
-void check_pending(const Wave& wave, const Inst& inst);
+/// Reports a missing wait when `inst` reads or overwrites a register that a pending operation fills.
+void check_pending(const Wave& wave, const Inst& inst, uint64_t pc, Reporter& reporter);
 
 /// Notes a memory operation that has just been issued.
 void add_pending(Wave& wave, const Inst& inst, uint64_t pc);

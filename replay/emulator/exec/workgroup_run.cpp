@@ -3,7 +3,6 @@
 #include "exec/fault.h"
 #include "exec/fault_report.h"
 #include "exec/scalar/scalar_rows.h"
-#include "exec/wait_tracking.h"
 
 namespace asmevo::emulator {
 namespace {
@@ -19,6 +18,9 @@ WorkgroupRun::WorkgroupRun(DispatchContext& dispatch, Dim3 id, Collected& collec
       code_(*dispatch.request->kernel->code),
       collected_(collected),
       is_timed_(dispatch.options->model_timing || dispatch.options->collect_profile) {
+    if (dispatch.options->checks != kNoChecks) {
+        checks_.emplace(dispatch, collected.findings);
+    }
     restart(id);
 }
 
@@ -26,7 +28,9 @@ void WorkgroupRun::restart(Dim3 id) {
     set_up_workgroup(dispatch_, id, storage_);
     wave_count_ = storage_.group.waves.size();
     instructions_ = 0;
-    lds_.reset(wave_count_, storage_.group.lds.size());
+    if (checks_) {
+        checks_->restart(storage_.group);
+    }
     if (is_timed_) {
         timers_.resize(wave_count_);
         for (WaveTimer& timer : timers_) {
@@ -86,7 +90,9 @@ void WorkgroupRun::release_barrier() {
             return;
         }
     }
-    lds_.pass_barrier(storage_.group);
+    if (checks_) {
+        checks_->pass_barrier(storage_.group);
+    }
     if (is_timed_) {
         meet_clocks();
     }
@@ -101,14 +107,19 @@ void WorkgroupRun::run_slice(Wave& wave) {
     uint64_t pc = wave.pc;
     uint64_t before = wave.instructions;
     try {
-        is_timed_ ? execute<true>(wave, pc) : execute<false>(wave, pc);
+        if (checks_) {
+            is_timed_ ? execute<true, true>(wave, pc) : execute<false, true>(wave, pc);
+        } else {
+            is_timed_ ? execute<true, false>(wave, pc) : execute<false, false>(wave, pc);
+        }
     } catch (const Fault& fault) {
+        Reporter(dispatch_, collected_.findings).note(wave, pc, fault);
         throw FaultReport{fault_report(dispatch_, wave, pc, fault)};
     }
     instructions_ += wave.instructions - before;
 }
 
-template <bool kTimed>
+template <bool kTimed, bool kChecked>
 void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
     for (unsigned left = kSlice; left > 0 && wave.state == WaveState::kRunning; --left) {
         pc = wave.pc;
@@ -124,13 +135,10 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
         if (inst.arch_vgprs > wave.arch_vgpr_count || inst.acc_vgprs > wave.acc_vgpr_count) {
             fault_beyond_allocation(wave, inst);
         }
-        if (wave.has_pending_results) {
-            check_pending(wave, inst);
+        if constexpr (kChecked) {
+            checks_->before(wave, inst, pc);
         }
         wave.pc = pc + 4u * inst.size_dwords;
-        if (inst.lds_shape.pieces > 0) {
-            lds_.note(wave, inst, pc);
-        }
         if (!inst.run) {
             throw Fault("instruction is not implemented by the emulated device");
         }
@@ -148,8 +156,8 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
                 timers_[wave.wave_id].take_branch();
             }
         }
-        if (inst.wait_class != WaitClass::kNone) {
-            add_pending(wave, inst, pc);
+        if constexpr (kChecked) {
+            checks_->after(wave, inst, pc);
         }
         ++wave.instructions;
     }

@@ -1,8 +1,10 @@
 // Runs the waves of one workgroup, in turn, on the calling thread.
 #pragma once
 
+#include <optional>
+
+#include "exec/checks/workgroup_checks.h"
 #include "exec/dispatch.h"
-#include "exec/lds_tracking.h"
 #include "exec/timing.h"
 #include "exec/wave_setup.h"
 
@@ -22,6 +24,7 @@ struct PcCounter {
 struct Collected {
     DispatchTiming timing;
     std::vector<PcCounter> counters;  // empty unless a profile is wanted
+    FindingLog findings;
 };
 
 class WorkgroupRun {
@@ -38,7 +41,7 @@ class WorkgroupRun {
 
   private:
     void run_slice(Wave& wave);
-    template <bool kTimed>
+    template <bool kTimed, bool kChecked>
     void execute(Wave& wave, uint64_t& pc);
     void note_stall(uint64_t pc, uint64_t cycles);
     void release_barrier();
@@ -50,7 +53,7 @@ class WorkgroupRun {
     Collected& collected_;
     bool is_timed_;
     std::vector<WaveTimer> timers_;
-    LdsTracker lds_;
+    std::optional<WorkgroupChecks> checks_;  // none: nothing is checked
     size_t wave_count_ = 0;
     uint64_t instructions_ = 0;
 };

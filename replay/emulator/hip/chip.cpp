@@ -84,6 +84,13 @@ DispatchOptions& options() {
         if (const char* threads = std::getenv("ASMEVO_EMULATOR_THREADS")) {
             initial.threads = static_cast<unsigned>(std::clamp(std::atoi(threads), 0, 1024));
         }
+        if (const char* checks = std::getenv("ASMEVO_EMULATOR_CHECKS")) {
+            if (parse_checks(checks, initial.checks)) {
+                initial.on_finding = OnFinding::kCollect;
+            } else {
+                log_error("ASMEVO_EMULATOR_CHECKS=%s: unknown check; the usual ones are made", checks);
+            }
+        }
         return initial;
     }();
     return instance;
@@ -138,7 +145,29 @@ DispatchOptions dispatch_options() {
     return options();
 }
 
+namespace {
+
+/// Options whose values are words; false when the name is none of theirs or the value is not known.
+bool set_word_option(DispatchOptions& current, std::string_view key, std::string_view value) {
+    if (key == "checks") {
+        return parse_checks(value, current.checks);
+    }
+    if (key == "on_finding" && (value == "end" || value == "collect")) {
+        current.on_finding = value == "end" ? OnFinding::kEnd : OnFinding::kCollect;
+        return true;
+    }
+    return false;
+}
+
+}  // namespace
+
 bool set_dispatch_option(const char* name, const char* value) {
+    {
+        std::lock_guard lock(g_options_mutex);
+        if (set_word_option(options(), name, value)) {
+            return true;
+        }
+    }
     char* end = nullptr;
     const unsigned long long number = std::strtoull(value, &end, 10);
     if (end == value || *end != '\0') {

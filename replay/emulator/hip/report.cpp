@@ -31,6 +31,30 @@ std::string quote(const std::string& text) {
     return out + '"';
 }
 
+std::string optional_number(int value) {
+    return value < 0 ? "null" : std::to_string(value);
+}
+
+std::string format_finding(const Finding& finding, const KernelImage& kernel) {
+    const bool has_other = finding.key.other_pc != 0;
+    std::string out = "{\"rule\": " + quote(finding.key.rule);
+    out += std::string(", \"class\": ") +
+           (finding.severity == FindingClass::kError ? "\"error\"" : "\"caution\"");
+    out += ", \"message\": " + quote(finding.message);
+    out += ", \"where\": " + quote(finding.where);
+    out += ", \"offset\": " + std::to_string(finding.key.pc - kernel.entry);
+    out += ", \"instruction\": " + quote(finding.instruction);
+    out += ", \"other_offset\": " +
+           (has_other ? std::to_string(finding.key.other_pc - kernel.entry) : "null");
+    out += ", \"other_instruction\": " + (has_other ? quote(finding.other_instruction) : "null");
+    out += ", \"workgroup\": [" + std::to_string(finding.workgroup.x) + ", " +
+           std::to_string(finding.workgroup.y) + ", " + std::to_string(finding.workgroup.z) + ']';
+    out += ", \"wave\": " + std::to_string(finding.wave);
+    out += ", \"lane\": " + optional_number(finding.lane);
+    out += ", \"other_wave\": " + optional_number(finding.other_wave);
+    return out + ", \"count\": " + std::to_string(finding.count) + '}';
+}
+
 }  // namespace
 
 std::string format_report(const Function& function, const DispatchResult& result) {
@@ -46,6 +70,12 @@ std::string format_report(const Function& function, const DispatchResult& result
         out += separator;
         out += '[' + std::to_string(entry.offset) + ", " + std::to_string(entry.executions) + ", " +
                std::to_string(entry.modelled_stall_cycles) + ']';
+        separator = ", ";
+    }
+    out += "], \"findings\": [";
+    separator = "";
+    for (const Finding& finding : result.findings) {
+        out += separator + format_finding(finding, function.image);
         separator = ", ";
     }
     return out + "]}";

@@ -151,13 +151,13 @@ uint8_t* MemoryView::access_slow(uint64_t address, uint32_t size, bool write, in
     if (!AddressSpace::get().find(address, size, range)) {
         std::snprintf(text, sizeof text, "illegal %s of %u bytes at 0x%016" PRIx64 ": ", direction,
                       size, address);
-        throw Fault(text + describe_nearest(address), lane);
+        throw Fault(text + describe_nearest(address), lane, "out-of-bounds");
     }
     if (write && !range.writable) {
         std::snprintf(text, sizeof text,
                       "illegal write of %u bytes at 0x%016" PRIx64 ": read-only %s memory", size,
                       address, kind_name(range.kind));
-        throw Fault(text, lane);
+        throw Fault(text, lane, "out-of-bounds");
     }
     cache_[next_] = range;
     next_ = (next_ + 1) % (sizeof cache_ / sizeof *cache_);

@@ -14,7 +14,7 @@ void throw_scratch_out_of_range(uint64_t offset, uint32_t size, uint32_t allocat
                   "scratch access of %u bytes at offset 0x%" PRIx64
                   " is outside the lane's %u bytes",
                   size, offset, allocated);
-    throw Fault(text, lane);
+    throw Fault(text, lane, "out-of-bounds");
 }
 
 namespace {

@@ -11,14 +11,14 @@ void throw_lds_out_of_range(uint64_t address, uint32_t size, uint64_t allocated,
                   "LDS access of %u bytes at 0x%" PRIx64 " is outside the workgroup's %" PRIu64
                   " bytes",
                   size, address, allocated);
-    throw Fault(text, lane);
+    throw Fault(text, lane, "out-of-bounds");
 }
 
 void throw_misaligned(const char* space, uint64_t address, uint32_t alignment, int lane) {
     char text[128];
     std::snprintf(text, sizeof text, "%s atomic at 0x%" PRIx64 " is not aligned to %u bytes", space,
                   address, alignment);
-    throw Fault(text, lane);
+    throw Fault(text, lane, "misaligned");
 }
 
 }  // namespace asmevo::emulator
