@@ -1,10 +1,11 @@
 """Fetch the third-party inputs of demo and tests, by pinned hash, into a shared cache.
 
-    python scripts/fetch_inputs.py [--cache DIR]
+    python scripts/fetch_inputs.py [--kernels] [--cache DIR]
 
 The cache is `$ASMEVO_CACHE/inputs`, by default `~/.cache/asmevo/inputs`. A wheel that is there
 with the right hash is not fetched again; pip takes up a broken transfer where it stopped. Only the
-listed members are unpacked; nothing of a wheel is installed or run.
+Python files of the listed members are unpacked; nothing of a wheel is installed or run. `--kernels`
+adds the wheels that only scripts/verify_kernels needs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["INPUTS", "Input", "fetch", "get_cache"]
+__all__ = ["INPUTS", "KERNEL_INPUTS", "Input", "fetch", "get_cache"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +38,26 @@ class Input:
         """Name of the unpacked folder in the cache."""
         return f"{self.name}-{self.version}"
 
+    @property
+    def source(self) -> str:
+        """What an unpacked folder says it was made from."""
+        return f"{self.folder_name} sha256:{self.sha256} {' '.join(self.members)}\n"
+
 
 INPUTS = (
     Input(
         name="vllm",
         version="0.33.0",
         sha256="4b6bdec4ab269990bf70d45a3c1e94c3760a27064513760193b26d6f0da883aa",
-        members=("vllm/v1/attention/ops/", "vllm/triton_utils/"),
+        members=("vllm/",),
+    ),
+)
+KERNEL_INPUTS: tuple[Input, ...] = (
+    Input(
+        name="einops",
+        version="0.8.2",
+        sha256="54058201ac7087911181bfec4af6091bb59380360f069276601256a76af08193",
+        members=("einops/",),
     ),
 )
 
@@ -92,15 +106,25 @@ def unpack(item: Input, wheel: Path, target: Path) -> None:
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.startswith(item.members)]
-        archive.extractall(partial, members=names)
-    (partial / "SOURCE").write_text(f"{wheel.name} sha256:{item.sha256}\n")
+        archive.extractall(partial, members=[name for name in names if name.endswith(".py")])
+    (partial / "SOURCE").write_text(item.source)
+    if target.exists():
+        outdated = target.with_name(f"{target.name}.{os.getpid()}.outdated")
+        target.rename(outdated)
+        shutil.rmtree(outdated)
     partial.rename(target)
+
+
+def is_unpacked(item: Input, target: Path) -> bool:
+    """True when `target` was made from this wheel and holds what is listed today."""
+    source = target / "SOURCE"
+    return source.is_file() and source.read_text() == item.source
 
 
 def fetch(item: Input, cache: Path) -> Path:
     """The unpacked folder of an input, fetched when needed."""
     target = cache / item.folder_name
-    if target.is_dir():
+    if is_unpacked(item, target):
         return target
     wheels = cache / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
@@ -113,8 +137,10 @@ def main() -> None:
     """Fetch all inputs and print where they are."""
     parser = argparse.ArgumentParser(description="Fetch the third-party inputs by pinned hash")
     parser.add_argument("--cache", type=Path, default=get_cache(), help="cache folder")
-    for item in INPUTS:
-        print(fetch(item, parser.parse_args().cache))
+    parser.add_argument("--kernels", action="store_true", help="also what verify_kernels needs")
+    arguments = parser.parse_args()
+    for item in INPUTS + KERNEL_INPUTS * arguments.kernels:
+        print(fetch(item, arguments.cache))
 
 
 if __name__ == "__main__":

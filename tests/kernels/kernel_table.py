@@ -1,0 +1,87 @@
+"""The results as a Markdown page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernel_case import ARCHES, Case
+from kernel_library import get_library
+from kernel_result import Outcome
+
+__all__ = ["format_table"]
+
+_HEAD = """# Real kernels on the emulated device
+
+Written by `scripts/verify_kernels --table docs/kernels.md`. Each row is a Triton kernel out of an
+unmodified wheel, called through the library's own Python wrapper on the emulated device and
+compared with torch on the CPU (float64 or integer arithmetic of our own). The device's log must
+name every kernel of the row, so that no fallback passes for it.
+
+The error is the largest difference of any output, and in brackets its share of that output's
+largest magnitude; *exact* means that every element of every output is equal. Tolerances and their
+reasons stand in the cases, `tests/kernels/*_cases.py`.
+"""
+
+
+def _count_kernels(pairs: Sequence[tuple[Case, Outcome]], arch: str) -> set[tuple[str, str, str]]:
+    """Distinct kernels, each with its module, that passed all their cases on an architecture."""
+    passed: set[tuple[str, str, str]] = set()
+    failed: set[tuple[str, str, str]] = set()
+    for case, outcome in pairs:
+        if outcome.arch == arch:
+            names = {(case.library, case.wrapper.partition(":")[0], name) for name in case.kernels}
+            (failed if outcome.reason else passed).update(names)
+    return passed - failed
+
+
+def _describe(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "not run"
+    if outcome.reason:
+        return "**failed**"
+    if all(comparison["is_equal"] for comparison in outcome.comparisons):
+        return "exact"
+
+    def share(comparison: dict[str, float]) -> float:
+        return comparison["max_error"] / max(comparison["largest"], 1e-300)
+
+    worst = max(outcome.comparisons, key=share)
+    return f"{worst['max_error']:.1e} ({share(worst):.1e})"
+
+
+def _format_row(case: Case, outcomes: dict[tuple[str, str], Outcome]) -> str:
+    module, _, function = case.wrapper.partition(":")
+    kernels = ", ".join(f"`{kernel}`" for kernel in case.kernels)
+    cells = [
+        kernels,
+        f"`{module.removeprefix(f'{case.library}.')}` `{function}`",
+        str(case.dtype).removeprefix("torch."),
+        case.shapes,
+        *(
+            _describe(outcomes.get((case.id, arch))) if arch in case.arches else "–"
+            for arch in ARCHES
+        ),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def format_table(pairs: Sequence[tuple[Case, Outcome]]) -> str:
+    """A page with one table for each library and the failures below."""
+    outcomes = {(case.id, outcome.arch): outcome for case, outcome in pairs}
+    cases = list({case.id: case for case, _ in pairs}.values())
+    lines = [_HEAD]
+    for library in sorted({case.library for case in cases}):
+        version = get_library(library).version
+        own = [pair for pair in pairs if pair[0].library == library]
+        counts = ", ".join(f"{len(_count_kernels(own, arch))} on {arch}" for arch in ARCHES)
+        lines += [f"## {library} {version}", "", f"Distinct kernels verified: {counts}.", ""]
+        lines += [f"| kernels | wrapper | dtype | inputs | {' | '.join(ARCHES)} |"]
+        lines += ["|---|---|---|---|" + "---|" * len(ARCHES)]
+        lines += [_format_row(case, outcomes) for case in cases if case.library == library]
+        lines += [""]
+    failures = [(case, outcome) for case, outcome in pairs if outcome.reason]
+    if failures:
+        lines += ["## Failed", ""]
+        lines += [f"* {case.id}, {outcome.arch}: {outcome.reason}" for case, outcome in failures]
+        lines += [""]
+    return "\n".join(lines)
