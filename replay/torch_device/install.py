@@ -79,6 +79,12 @@ def _set_up(torch_c: ModuleType) -> None:
         print(f"asmevo: no emulated device in torch: {error}", file=sys.stderr, flush=True)
 
 
+def _complete(torch_cuda: ModuleType) -> None:
+    from . import cuda
+
+    cuda.complete_if_installed(torch_cuda)
+
+
 class _Loader:
     """Loads a module as its own loader does, and then calls a function on it."""
 
@@ -124,4 +130,5 @@ class _Finder:
 
 def watch_imports() -> None:
     """Set the device up as soon as this process imports torch; costs nothing before."""
-    sys.meta_path.insert(0, _Finder({"torch._C": _set_up}))  # type: ignore[arg-type]
+    then = {"torch._C": _set_up, "torch.cuda": _complete}
+    sys.meta_path.insert(0, _Finder(then))

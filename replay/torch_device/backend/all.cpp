@@ -2,6 +2,7 @@
 #include "allocator.cpp"
 #include "fallback.cpp"
 #include "generator.cpp"
+#include "graph_capture.cpp"
 #include "hip_runtime.cpp"
 #include "hooks.cpp"
 #include "host_view.cpp"

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "device.h"
+#include "graph_capture.h"
 #include "hip_runtime.h"
 
 namespace asmevo::torch_device {
@@ -31,6 +32,8 @@ class HipAllocator final : public c10::DeviceAllocator {
     void resetAccumulatedStats(c10::DeviceIndex) override;
     void resetPeakStats(c10::DeviceIndex) override;
     std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override;
+
+    static void free_now(void* address);
 
   private:
     static void release(void* address);
@@ -76,6 +79,7 @@ c10::DataPtr HipAllocator::allocate(size_t size_bytes) {
                              " bytes of which ", free_bytes, " bytes are free.");
         }
         check(status, "hipMalloc");
+        note_allocation(address);
         std::lock_guard lock(mutex_);
         sizes_[address] = size_bytes;
         stats_.num_device_alloc++;
@@ -86,9 +90,13 @@ c10::DataPtr HipAllocator::allocate(size_t size_bytes) {
 
 void HipAllocator::release(void* address) {
     // In a forked child the memory belongs to the parent.
-    if (!address || is_in_bad_fork()) {
+    if (!address || is_in_bad_fork() || is_kept_by_graph(address)) {
         return;
     }
+    free_now(address);
+}
+
+void HipAllocator::free_now(void* address) {
     HipAllocator& self = allocator();
     {
         std::lock_guard lock(self.mutex_);
@@ -185,6 +193,10 @@ void register_allocator() {
 
 c10::Allocator* device_allocator() {
     return &allocator();
+}
+
+void free_device_memory(void* address) {
+    HipAllocator::free_now(address);
 }
 
 c10::Allocator* pinned_allocator() {

@@ -11,6 +11,9 @@ void register_allocator();
 c10::Allocator* device_allocator();
 c10::Allocator* pinned_allocator();
 
+/// Frees memory of a tensor that was kept longer than the tensor.
+void free_device_memory(void* address);
+
 /// Whether an address lies in memory that `pinned_allocator` gave.
 bool is_pinned(const void* address);
 

@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "generator.h"
+#include "graph_capture.h"
 #include "host_view.h"
+#include "stream.h"
 
 namespace asmevo::torch_device {
 namespace {
@@ -128,9 +130,7 @@ void results_to_device(const c10::FunctionSchema& schema, HostViews& views,
     }
 }
 
-}  // namespace
-
-void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void run_now(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const c10::FunctionSchema& schema = op.schema();
     Arguments arguments(schema);
     arguments.to_host(*stack);
@@ -142,6 +142,16 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     arguments.views().write_back_shapes();
     results_to_device(schema, arguments.views(), *stack);
+}
+
+}  // namespace
+
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    if (is_capturing()) {
+        capture_operation(op, stack, &run_now);
+    } else {
+        run_now(op, stack);
+    }
 }
 
 }  // namespace asmevo::torch_device

@@ -38,6 +38,7 @@ HipRuntime open_library() {
     FIND(hipStreamSynchronize);
     FIND(hipStreamWaitEvent);
     FIND(hipStreamIsCapturing);
+    FIND(hipLaunchHostFunc);
     FIND(hipEventCreateWithFlags);
     FIND(hipEventDestroy);
     FIND(hipEventRecord);

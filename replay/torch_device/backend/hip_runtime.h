@@ -12,6 +12,7 @@ using HipEvent = void*;
 constexpr int kHipSuccess = 0;
 constexpr int kHipErrorOutOfMemory = 2;
 constexpr int kHipErrorNotReady = 600;
+constexpr int kHipErrorStreamCaptureUnsupported = 900;
 
 /// The entry points that the backend calls; the numbering of the flags is HIP's ABI.
 struct HipRuntime {
@@ -27,6 +28,7 @@ struct HipRuntime {
     int (*hipStreamSynchronize)(HipStream);
     int (*hipStreamWaitEvent)(HipStream, HipEvent, unsigned);
     int (*hipStreamIsCapturing)(HipStream, int*);
+    int (*hipLaunchHostFunc)(HipStream, void (*)(void*), void*);
     int (*hipEventCreateWithFlags)(HipEvent*, unsigned);
     int (*hipEventDestroy)(HipEvent);
     int (*hipEventRecord)(HipEvent, HipStream);

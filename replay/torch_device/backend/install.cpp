@@ -6,6 +6,7 @@
 
 #include "allocator.h"
 #include "generator.h"
+#include "graph_capture.h"
 #include "hip_runtime.h"
 #include "hooks.h"
 #include "stream.h"
@@ -14,12 +15,16 @@
 namespace asmevo::torch_device {
 namespace {
 
-/// Makes default_generator callable as torch.ops.asmevo_device.default_generator: only torch can
-/// wrap a generator for Python.
+/// What the Python layer calls as torch.ops.asmevo_device.*: torch wraps generators for Python and
+/// turns exceptions into Python's.
 void register_operators() {
     static auto& library = *new torch::Library(torch::Library::DEF, "asmevo_device", std::nullopt,
                                                __FILE__, __LINE__);
     library.def("default_generator() -> Generator?", [] { return default_generator(); });
+    library.def("begin_capture() -> ()", &begin_capture);
+    library.def("end_capture() -> int", &end_capture);
+    library.def("release_capture(int id) -> ()", &release_capture);
+    library.def("take_replay_error() -> str", &take_replay_error);
 }
 
 }  // namespace

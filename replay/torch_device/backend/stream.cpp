@@ -147,8 +147,8 @@ HipStream handle_of(const Stream& stream) noexcept {
 }
 
 bool is_capturing() {
-    if (!is_hip_open()) {
-        return false;
+    if (!handle_of(current_stream())) {
+        return false;  // the null stream cannot be captured
     }
     int status = 0;
     check(hip().hipStreamIsCapturing(handle_of(current_stream()), &status), "hipStreamIsCapturing");

@@ -13,6 +13,7 @@
 
 #include "allocator.h"
 #include "fallback.h"
+#include "graph_capture.h"
 #include "hip_runtime.h"
 #include "host_view.h"
 #include "stream.h"
@@ -61,20 +62,31 @@ bool is_plain_copy(const at::Tensor& to, const at::Tensor& from) {
            to.is_neg() == from.is_neg() && !to._is_zerotensor() && !from._is_zerotensor();
 }
 
-/// Copies between and within the CPU and the device; `self` or `source` is a CUDA tensor.
-at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool /*non_blocking*/) {
-    TORCH_CHECK(self.defined() && source.defined(), "copy_ needs two tensors");
+void copy_now(const at::Tensor& self, const at::Tensor& source) {
     if (is_plain_copy(self, source)) {
         if (self.numel() > 0) {
             check(hip().hipMemcpyAsync(self.mutable_data_ptr(), source.const_data_ptr(),
                                        self.nbytes(), kMemcpyDefault, handle_of(current_stream())),
                   "hipMemcpyAsync");
         }
-        return self;
+        return;
     }
     HostViews views;
     at::Tensor to = self.is_cuda() ? views.view_of(self) : self;
     to.copy_(source.is_cuda() ? views.view_of(source) : source);
+}
+
+/// Copies between and within the CPU and the device; `self` or `source` is a CUDA tensor.
+at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+    TORCH_CHECK(self.defined() && source.defined(), "copy_ needs two tensors");
+    if (!is_capturing()) {
+        copy_now(self, source);
+        return self;
+    }
+    if (!self.is_cuda() && !non_blocking) {
+        refuse_in_capture("a copy to the CPU waits for the device");
+    }
+    capture_work([self, source] { copy_now(self, source); });
     return self;
 }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-__all__ = ["bindings", "install"]
+__all__ = ["bindings", "complete_if_installed", "install"]
 
 # What torch.version.hip says. Libraries look whether it is there, rarely at the number.
 HIP_VERSION = "7.2.0"
@@ -22,9 +22,10 @@ def bindings() -> dict[str, Any]:
     from . import cudart, device, graph, memory, refusal, settings, stream, tracing
 
     result: dict[str, Any] = {
-        name: refusal.refuse(f"torch._C.{name}") for name in refusal.REFUSED_FUNCTIONS
+        name: refusal.refuse(public) for name, public in refusal.REFUSED_FUNCTIONS.items()
     }
-    result |= {name: refusal.refused_class(name) for name in refusal.REFUSED_CLASSES}
+    for name, public in refusal.REFUSED_CLASSES.items():
+        result[name] = refusal.refused_class(public)
     for module in (device, stream, memory, graph, settings):
         result |= module.BINDINGS
     result |= {"_cudart": cudart.make_module(), "_nvtx": tracing.make_module(), "_has_cuda": True}
@@ -37,3 +38,15 @@ def install(torch_c: ModuleType) -> None:
 
     vars(torch_c).update(bindings())
     torch.version.hip = HIP_VERSION
+
+
+def complete_if_installed(torch_cuda: ModuleType) -> None:
+    """Replace what `torch.cuda` has decided by what the build lacks; called once it is loaded."""
+    from . import device, memory, refusal, storage
+
+    if torch_cuda._CudaDeviceProperties is not device.DeviceProperties:
+        return
+    for name in refusal.REFUSED_PUBLIC:
+        setattr(torch_cuda, name, refusal.refuse(f"torch.cuda.{name}"))
+    vars(torch_cuda)["device_memory_used"] = memory.used_bytes
+    storage.allow_device_storages()

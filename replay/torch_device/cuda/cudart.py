@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from enum import IntEnum
 from types import ModuleType
 from typing import NoReturn
 
@@ -14,8 +13,8 @@ from .refusal import NotCoveredError
 __all__ = ["CudaError", "make_module"]
 
 
-class CudaError(IntEnum):
-    """hipError_t values that torch gives a name to."""
+class CudaError(int):
+    """A hipError_t; torch knows the name of one."""
 
     success = 0
 

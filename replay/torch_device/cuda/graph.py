@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from typing import Any
+import sys
+from typing import Any, Self
 
 import torch
 
@@ -41,13 +42,22 @@ def is_capturing() -> bool:
 class GraphBase:
     """What torch.cuda.CUDAGraph is derived from."""
 
-    def __init__(self, keep_graph: bool = False) -> None:
+    _keeps_graph: bool
+    _stream: int
+    _capture: int  # the backend's number of an ended capture; 0: none
+    _graph: ctypes.c_void_p
+    _executable: ctypes.c_void_p
+    _pool: tuple[int, int]
+
+    def __new__(cls, keep_graph: bool = False) -> Self:
         """A graph that is still to be captured."""
-        self._keeps_graph = keep_graph
-        self._stream = 0
-        self._graph = ctypes.c_void_p()
-        self._executable = ctypes.c_void_p()
-        self._pool = pool_handle()
+        made = super().__new__(cls)
+        made._keeps_graph = keep_graph
+        made._stream = made._capture = 0
+        made._graph = ctypes.c_void_p()
+        made._executable = ctypes.c_void_p()
+        made._pool = pool_handle()
+        return made
 
     def capture_begin(
         self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global"
@@ -65,8 +75,12 @@ class GraphBase:
             )
         if pool is not None:
             self._pool = pool
+        torch.ops.asmevo_device.begin_capture()
         mode = _MODES[capture_error_mode]
-        hip.call("hipStreamBeginCapture", ctypes.c_void_p(stream), mode)
+        error = hip.status("hipStreamBeginCapture", ctypes.c_void_p(stream), mode)
+        if error:
+            torch.ops.asmevo_device.release_capture(torch.ops.asmevo_device.end_capture())
+            hip.check("hipStreamBeginCapture", error)
         self._stream = stream
 
     def capture_end(self) -> None:
@@ -74,6 +88,7 @@ class GraphBase:
         if not self._stream:
             raise RuntimeError("capture_end was called before capture_begin")
         stream, self._stream = self._stream, 0
+        self._capture = torch.ops.asmevo_device.end_capture()
         hip.call("hipStreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(self._graph))
         if not self._keeps_graph:
             self.instantiate()
@@ -93,11 +108,22 @@ class GraphBase:
         if not self._executable:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         hip.call("hipGraphLaunch", self._executable, ctypes.c_void_p(current_handle()))
+        error = torch.ops.asmevo_device.take_replay_error()
+        if error:
+            raise RuntimeError(f"an operation of the CUDA graph failed: {error}")
 
     def reset(self) -> None:
         """Forget what was captured."""
         self._destroy("hipGraphExecDestroy", self._executable)
         self._destroy("hipGraphDestroy", self._graph)
+        if self._capture:
+            torch.ops.asmevo_device.release_capture(self._capture)
+            self._capture = 0
+
+    def __del__(self) -> None:
+        """Give the memory of the captured work back."""
+        if not sys.is_finalizing():
+            self.reset()
 
     def pool(self) -> tuple[int, int]:
         """The name of the graph's pool."""

@@ -14,7 +14,7 @@ import torch
 from . import hip
 from .refusal import NotCoveredError
 
-__all__ = ["BINDINGS", "memory_info"]
+__all__ = ["BINDINGS", "memory_info", "used_bytes"]
 
 # Memory that raw_alloc gave out, so that a wrong pointer is refused.
 _raw: set[int] = set()
@@ -25,6 +25,12 @@ def memory_info(device: int | None = None) -> tuple[int, int]:
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     hip.call("hipMemGetInfo", ctypes.byref(free), ctypes.byref(total))
     return free.value, total.value
+
+
+def used_bytes(device: Any = None) -> int:
+    """Bytes of the device that are in use."""
+    free, total = memory_info()
+    return total - free
 
 
 def raw_alloc(size: int, stream: int) -> int:
