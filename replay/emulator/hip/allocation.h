@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "hip/types.h"
 #include "memory/address_space.h"
 
 namespace asmevo::emulator::hip {
@@ -11,6 +12,8 @@ namespace asmevo::emulator::hip {
 uint64_t allocate(uint64_t size_bytes, MemoryKind kind, unsigned flags = 0);
 /// Frees what allocate returned; false when `address` is not the start of an allocation.
 bool release(uint64_t address);
+/// hipFree: null, an allocation, or one of a graph's.
+Error free_memory(void* pointer);
 /// Flags given at allocation or registration of the range that starts at `base`; 0 if unknown.
 unsigned allocation_flags(uint64_t base);
 /// Bytes allocated at present.

@@ -11,6 +11,7 @@
 #include "hip/device.h"
 #include "hip/log.h"
 #include "hip/report.h"
+#include "hip/stream.h"
 #include "memory/address_space.h"
 #include "memory/arena.h"
 #include "memory/host_mappings.h"
@@ -146,15 +147,6 @@ Error check(const Launch& launch) {
     return kSuccess;
 }
 
-/// A checked launch that needs nothing of its caller any more.
-struct PreparedLaunch {
-    std::shared_ptr<Module> keep_alive;
-    const Function* function;
-    LaunchShape shape;
-    bool is_cooperative;
-    std::vector<uint8_t> kernarg;
-};
-
 void write_packet(uint64_t address, const PreparedLaunch& launch, uint64_t kernarg) {
     constexpr uint16_t kKernelDispatch = 2, kBarrier = 1 << 8;
     constexpr uint16_t kSystemAcquire = 2 << 9, kSystemRelease = 2 << 11;
@@ -175,22 +167,9 @@ void write_packet(uint64_t address, const PreparedLaunch& launch, uint64_t kerna
     std::memcpy(reinterpret_cast<void*>(address), &packet, sizeof packet);
 }
 
-Error prepare(const Launch& launch, PreparedLaunch& out) {
-    const uint64_t queue = queue_address();
-    if (queue == 0) {
-        return kOutOfMemory;
-    }
-    out.function = launch.function;
-    out.shape.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
-    out.shape.block = {launch.block.x, launch.block.y, launch.block.z};
-    out.shape.dynamic_lds = static_cast<uint32_t>(launch.dynamic_lds);
-    out.is_cooperative = launch.is_cooperative;
-    out.kernarg.resize(launch.function->image.kernarg_size);
-    return build_kernarg(*launch.function, out.shape, launch.params, launch.extra, queue,
-                         out.kernarg.data());
-}
+}  // namespace
 
-Error dispatch(const PreparedLaunch& launch) {
+Error run_kernel(const PreparedLaunch& launch) {
     const Function& function = *launch.function;
     const LaunchShape& shape = launch.shape;
     const auto lock = lock_launches();
@@ -222,21 +201,36 @@ Error dispatch(const PreparedLaunch& launch) {
     return kSuccess;
 }
 
-}  // namespace
-
-Error run_launch(const Launch& launch) {
-    PreparedLaunch prepared;
-    prepared.keep_alive = find_function(launch.function);
-    if (!prepared.keep_alive || !is_stream(launch.stream)) {
+Error prepare_launch(const Launch& launch, PreparedLaunch& out) {
+    out.keep_alive = find_function(launch.function);
+    if (!out.keep_alive) {
         return kInvalidHandle;
     }
-    Error error = check(launch);
-    error = error == kSuccess ? prepare(launch, prepared) : error;
-    if (error != kSuccess) {
+    if (const Error error = check(launch); error != kSuccess) {
         return error;
     }
-    return submit(launch.stream, NodeType::kKernel,
-                  [prepared = std::move(prepared)] { return dispatch(prepared); });
+    const uint64_t queue = queue_address();
+    if (queue == 0) {
+        return kOutOfMemory;
+    }
+    out.function = launch.function;
+    out.symbol = launch.symbol ? launch.symbol : launch.function;
+    out.shape.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+    out.shape.block = {launch.block.x, launch.block.y, launch.block.z};
+    out.shape.dynamic_lds = static_cast<uint32_t>(launch.dynamic_lds);
+    out.is_cooperative = launch.is_cooperative;
+    out.kernarg.resize(launch.function->image.kernarg_size);
+    return build_kernarg(*launch.function, out.shape, launch.params, launch.extra, queue,
+                         out.kernarg.data());
+}
+
+Error run_launch(const Launch& launch) {
+    if (!is_stream(launch.stream)) {
+        return kInvalidHandle;
+    }
+    auto prepared = std::make_shared<PreparedLaunch>();
+    const Error error = prepare_launch(launch, *prepared);
+    return error == kSuccess ? submit(launch.stream, KernelOperation{std::move(prepared)}) : error;
 }
 
 std::unique_lock<std::mutex> lock_launches() {

@@ -31,6 +31,7 @@ Error launch_work_items(Launch launch, const Dim& work_items, ihipEvent_t* start
 
 Error launch_symbol(const void* symbol, Launch launch) {
     const Error error = resolve_symbol(symbol, launch.function);
+    launch.symbol = symbol;
     return error == kSuccess ? run_launch(launch) : error;
 }
 

@@ -7,6 +7,7 @@
 #include "hip/allocation.h"
 #include "hip/api.h"
 #include "hip/device.h"
+#include "hip/graph/allocation_node.h"
 #include "hip/launch.h"
 #include "hip/stream.h"
 #include "memory/arena.h"
@@ -41,8 +42,18 @@ Error allocate_to(void** out, uint64_t size_bytes, MemoryKind kind, unsigned fla
     return *out ? kSuccess : kOutOfMemory;
 }
 
-Error release_pointer(void* pointer) {
-    return !pointer || release(reinterpret_cast<uint64_t>(pointer)) ? kSuccess : kInvalidValue;
+
+/// In a captured stream the memory belongs to the graph.
+Error capture_allocation(void** out, uint64_t size_bytes, const Stream* stream) {
+    if (!out || size_bytes == 0) {
+        return kInvalidValue;
+    }
+    auto memory = GraphAllocation::make(size_bytes);
+    if (!memory) {
+        return kOutOfMemory;
+    }
+    *out = reinterpret_cast<void*>(memory->address());
+    return submit(stream, AllocationOperation{std::move(memory)});
 }
 
 bool overlaps_registered(uint64_t base, uint64_t size) {
@@ -91,6 +102,11 @@ unsigned allocation_flags(uint64_t base) {
     return found == allocations().end() ? 0 : found->second.flags;
 }
 
+Error free_memory(void* pointer) {
+    const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+    return !pointer || release(address) || release_graph_memory(address) ? kSuccess : kInvalidValue;
+}
+
 uint64_t allocated_bytes() {
     std::lock_guard lock(g_mutex);
     return g_allocated;
@@ -105,12 +121,16 @@ HIP_SLOT(hipExtMallocWithFlags)(void** pointer, size_t size, unsigned flags) {
 }
 
 HIP_SLOT(hipFree)(void* pointer) {
-    return api_always([&] { return release_pointer(pointer); });
+    return api_always([&] { return free_memory(pointer); });
 }
 
 HIP_SLOT(hipMallocAsync)(void** pointer, size_t size, Stream* stream) {
     return api([&] {
-        return is_stream(stream) ? allocate_to(pointer, size, MemoryKind::kDevice) : kInvalidHandle;
+        if (!is_stream(stream)) {
+            return kInvalidHandle;
+        }
+        return capture_of(stream) ? capture_allocation(pointer, size, stream)
+                                  : allocate_to(pointer, size, MemoryKind::kDevice);
     });
 }
 
@@ -120,7 +140,7 @@ HIP_SLOT(hipMallocFromPoolAsync)(void** pointer, size_t size, void*, Stream* str
 
 HIP_SLOT(hipFreeAsync)(void* pointer, Stream* stream) {
     return api_always(
-        [&] { return submit(stream, NodeType::kHost, [=] { return release_pointer(pointer); }); });
+        [&] { return pointer ? submit(stream, FreeOperation{pointer}) : kInvalidValue; });
 }
 
 HIP_SLOT(hipHostMalloc)(void** pointer, size_t size, unsigned flags) {
@@ -141,7 +161,7 @@ HIP_SLOT(hipMemAllocHost)(void** pointer, size_t size) {
 }
 
 HIP_SLOT(hipHostFree)(void* pointer) {
-    return api_always([&] { return release_pointer(pointer); });
+    return api_always([&] { return free_memory(pointer); });
 }
 HIP_SLOT(hipFreeHost)(void* pointer) {
     return slot_hipHostFree(pointer);

@@ -1,49 +1,21 @@
-// Streams, events and host functions.
+// Streams and host functions.
 #include "hip/stream.h"
 
-#include <chrono>
-#include <map>
-#include <memory>
-#include <mutex>
+#include <algorithm>
+#include <cstring>
 
 #include "hip/api.h"
 
 namespace asmevo::emulator::hip {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// hipEvent_t. Its time is the host's clock at the record: what the emulation took, not a modelled
-/// GPU time.
-struct Event {
-    unsigned flags = 0;
-    bool is_recorded = false;
-    Clock::time_point time;
-    std::weak_ptr<Graph> capture;  // recorded in a captured stream: who waits for it joins
-};
-constexpr unsigned kEventDisableTiming = 2;
-
-struct State {
-    std::mutex mutex;
-    std::map<const Stream*, std::unique_ptr<Stream>> streams;
-    std::map<const Event*, std::unique_ptr<Event>> events;
-    uint64_t next_stream_id = 1;
-};
-
-State& state() {
-    static State& instance = *new State;
-    return instance;
-}
-
-bool is_special(const Stream* stream) {
-    return reinterpret_cast<uintptr_t>(stream) <= 2;
-}
+constexpr int kLowestPriority = 1, kHighestPriority = -1;
 
 Error create_stream(Stream** out, unsigned flags, int priority) {
     if (!out || flags > 1) {
         return kInvalidValue;
     }
-    State& s = state();
+    StreamState& s = stream_state();
     std::lock_guard lock(s.mutex);
     auto stream = std::make_unique<Stream>();
     stream->flags = flags;
@@ -52,15 +24,6 @@ Error create_stream(Stream** out, unsigned flags, int priority) {
     *out = stream.get();
     s.streams[*out] = std::move(stream);
     return kSuccess;
-}
-
-/// Runs `use` on an existing event under the lock.
-template <typename Use>
-Error with_event(const Event* event, Use&& use) {
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    auto found = s.events.find(event);
-    return found == s.events.end() ? kInvalidHandle : use(*found->second);
 }
 
 template <typename Value>
@@ -75,121 +38,34 @@ Error get_from(const Stream* stream, Value* out, Value Stream::* member) {
     return kSuccess;
 }
 
-/// In a captured stream the event stands for that point of the graph and has no time.
-Error record_event(Event* event, const Stream* stream) {
-    std::shared_ptr<Graph> capture;
-    if (!find_stream(stream, capture)) {
-        return kInvalidHandle;
-    }
-    return with_event(event, [&](Event& e) {
-        e.is_recorded = !capture;
-        e.time = Clock::now();
-        e.capture = capture;
-        return kSuccess;
-    });
-}
-
-/// Work after an event of a captured stream belongs to the same graph.
-Error wait_event(Stream* stream, const Event* event) {
-    if (!is_stream(stream)) {
-        return kInvalidHandle;
-    }
-    return with_event(event, [&](const Event& e) {
-        if (auto capture = e.capture.lock(); capture && state().streams.count(stream) != 0) {
-            stream->capture = std::move(capture);
-        }
-        return kSuccess;
-    });
-}
-
-/// All work is done: an idle stream, a reached event.
+/// All work of an existing stream is done, unless it is captured.
 Error check_idle(const Stream* stream) {
-    std::shared_ptr<Graph> capture;
-    return !find_stream(stream, capture) ? kInvalidHandle
-           : capture                     ? kStreamCaptureUnsupported
-                                         : kSuccess;
-}
-Error check_event(const Event* event) {
-    return with_event(event, [](const Event& e) {
-        return e.capture.expired() ? kSuccess : kStreamCaptureUnsupported;
-    });
+    return !is_stream(stream) ? kInvalidHandle : forbid_while_capturing(stream);
 }
 
-/// hipStreamCaptureStatus: 0 none, 1 active. The graph's address identifies the capture.
-Error capture_status(const Stream* stream, int* status, uint64_t* id, Graph** graph) {
-    std::shared_ptr<Graph> capture;
-    if (!status || !find_stream(stream, capture)) {
-        return status ? kInvalidHandle : kInvalidValue;
-    }
-    *status = capture ? 1 : 0;
-    if (id) {
-        *id = reinterpret_cast<uint64_t>(capture.get());
-    }
-    if (graph) {
-        *graph = capture.get();
-    }
-    return kSuccess;
+/// hipStreamAttrID: access policy window, synchronisation policy, priority, memory domains. None
+/// changes what a stream computes; only the priority is kept.
+bool is_stream_attribute(int id) {
+    return id == 1 || id == 3 || id == 8 || id == 9 || id == 10;
 }
+constexpr int kPriorityAttribute = 8;
 
 }  // namespace
 
-bool find_stream(const Stream* stream, std::shared_ptr<Graph>& capture) {
-    capture.reset();
-    if (is_special(stream)) {
-        return true;
-    }
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    const auto found = s.streams.find(stream);
-    if (found == s.streams.end()) {
-        return false;
-    }
-    capture = found->second->capture;
-    return true;
+StreamState& stream_state() {
+    static StreamState& instance = *new StreamState;
+    return instance;
 }
 
-Error begin_capture(Stream* stream) {
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    const auto found = s.streams.find(stream);
-    if (found == s.streams.end()) {
-        return is_special(stream) ? kStreamCaptureUnsupported : kInvalidHandle;
-    }
-    if (stream->capture) {
-        return kIllegalState;
-    }
-    stream->capture = std::make_shared<Graph>();
-    stream->is_capture_origin = true;
-    return kSuccess;
-}
-
-Error end_capture(Stream* stream, std::shared_ptr<Graph>& graph) {
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    if (s.streams.find(stream) == s.streams.end() || !stream->capture ||
-        !stream->is_capture_origin) {
-        return kIllegalState;
-    }
-    graph = stream->capture;
-    stream->is_capture_origin = false;
-    for (const auto& [handle, joined] : s.streams) {
-        if (joined->capture == graph) {
-            joined->capture.reset();
-        }
-    }
-    for (const auto& [handle, event] : s.events) {
-        if (event->capture.lock() == graph) {
-            event->capture.reset();
-        }
-    }
-    return kSuccess;
+bool is_special(const Stream* stream) {
+    return reinterpret_cast<uintptr_t>(stream) <= 2;
 }
 
 bool is_stream(const Stream* stream) {
     if (is_special(stream)) {
         return true;
     }
-    State& s = state();
+    StreamState& s = stream_state();
     std::lock_guard lock(s.mutex);
     return s.streams.count(stream) != 0;
 }
@@ -202,12 +78,21 @@ HIP_SLOT(hipStreamCreateWithFlags)(Stream** stream, unsigned flags) {
 }
 HIP_SLOT(hipStreamCreateWithPriority)(Stream** stream, unsigned flags, int priority) {
     return api([&] {
-        return create_stream(stream, flags, priority < -1 ? -1 : priority > 1 ? 1 : priority);
+        return create_stream(stream, flags,
+                             std::clamp(priority, kHighestPriority, kLowestPriority));
+    });
+}
+/// Work is not confined to compute units: the mask is without effect on results.
+HIP_SLOT(hipExtStreamCreateWithCUMask)(Stream** stream, uint32_t words, const uint32_t* mask) {
+    return api([&] {
+        return !stream ? kInvalidHandle
+               : !mask || words == 0 ? kInvalidValue
+                                     : create_stream(stream, 0, 0);
     });
 }
 HIP_SLOT(hipStreamDestroy)(Stream* stream) {
     return api_always([&] {
-        State& s = state();
+        StreamState& s = stream_state();
         std::lock_guard lock(s.mutex);
         return s.streams.erase(stream) ? kSuccess : kInvalidHandle;
     });
@@ -227,8 +112,14 @@ HIP_SLOT(hipStreamQuery_spt)(Stream* stream) {
 HIP_SLOT(hipStreamGetFlags)(Stream* stream, unsigned* flags) {
     return api([&] { return get_from(stream, flags, &Stream::flags); });
 }
+HIP_SLOT(hipStreamGetFlags_spt)(Stream* stream, unsigned* flags) {
+    return slot_hipStreamGetFlags(stream, flags);
+}
 HIP_SLOT(hipStreamGetPriority)(Stream* stream, int* priority) {
     return api([&] { return get_from(stream, priority, &Stream::priority); });
+}
+HIP_SLOT(hipStreamGetPriority_spt)(Stream* stream, int* priority) {
+    return slot_hipStreamGetPriority(stream, priority);
 }
 HIP_SLOT(hipStreamGetId)(Stream* stream, uint64_t* id) {
     return api([&] { return get_from(stream, id, &Stream::id); });
@@ -243,112 +134,59 @@ HIP_SLOT(hipStreamGetDevice)(Stream* stream, int* device) {
 HIP_SLOT_RETURNING(int, hipGetStreamDeviceId)(Stream* stream) {
     return is_stream(stream) ? 0 : -1;
 }
-HIP_SLOT(hipStreamIsCapturing)(Stream* stream, int* status) {
-    return api([&] { return capture_status(stream, status, nullptr, nullptr); });
-}
-HIP_SLOT(hipStreamIsCapturing_spt)(Stream* stream, int* status) {
-    return slot_hipStreamIsCapturing(stream, status);
-}
-HIP_SLOT(hipStreamGetCaptureInfo)(Stream* stream, int* status, uint64_t* id) {
-    return api([&] { return capture_status(stream, status, id, nullptr); });
-}
-HIP_SLOT(hipStreamGetCaptureInfo_v2)(Stream* stream, int* status, uint64_t* id, Graph** graph,
-                                     const GraphNode*** dependencies, size_t* dependency_count) {
+HIP_SLOT(hipStreamGetAttribute)(Stream* stream, int id, NodeAttribute* value) {
     return api([&] {
-        if (dependencies) {
-            *dependencies = nullptr;
+        if (!value || !is_stream_attribute(id)) {
+            return kInvalidValue;
         }
-        if (dependency_count) {
-            *dependency_count = 0;
+        *value = {};
+        int priority = 0;
+        const Error error = get_from(stream, &priority, &Stream::priority);
+        if (error == kSuccess && id == kPriorityAttribute) {
+            std::memcpy(value->data(), &priority, sizeof priority);
         }
-        return capture_status(stream, status, id, graph);
+        return error;
     });
 }
-HIP_SLOT(hipThreadExchangeStreamCaptureMode)(int* mode) {
-    return api([&] { return mode ? kSuccess : kInvalidValue; });
+HIP_SLOT(hipStreamSetAttribute)(Stream* stream, int id, const NodeAttribute* value) {
+    return api([&] {
+        return !value || !is_stream_attribute(id) ? kInvalidValue
+               : is_stream(stream)                ? kSuccess
+                                                  : kInvalidHandle;
+    });
 }
-HIP_SLOT(hipStreamWaitEvent)(Stream* stream, Event* event, unsigned) {
-    return api([&] { return wait_event(stream, event); });
+HIP_SLOT(hipStreamCopyAttributes)(Stream* to, Stream* from) {
+    return api([&] { return is_stream(to) && is_stream(from) ? kSuccess : kInvalidHandle; });
+}
+HIP_SLOT(hipStreamAttachMemAsync)(Stream* stream, void* pointer, size_t, unsigned flags) {
+    return api([&] {
+        const bool is_known = flags == 1 || flags == 2 || flags == 4;  // global, host, single
+        return !pointer || !is_known ? kInvalidValue
+               : is_stream(stream)   ? kSuccess
+                                     : kInvalidHandle;
+    });
 }
 HIP_SLOT(hipStreamAddCallback)(Stream* stream, void (*callback)(Stream*, int, void*), void* data,
-                               unsigned) {
+                               unsigned flags) {
     return api([&] {
-        if (!callback) {
+        if (!callback || flags != 0) {
             return kInvalidValue;
         }
         const Error error = check_idle(stream);
         return error == kSuccess ? (callback(stream, kSuccess, data), kSuccess) : error;
     });
 }
+HIP_SLOT(hipStreamAddCallback_spt)(Stream* stream, void (*callback)(Stream*, int, void*),
+                                   void* data, unsigned flags) {
+    return slot_hipStreamAddCallback(stream, callback, data, flags);
+}
 HIP_SLOT(hipLaunchHostFunc)(Stream* stream, void (*function)(void*), void* data) {
     return api([&] {
-        if (!function) {
-            return kInvalidValue;
-        }
-        return submit(stream, NodeType::kHost, [=] {
-            function(data);
-            return kSuccess;
-        });
+        return function ? submit(stream, HostOperation{function, data}) : kInvalidValue;
     });
 }
-
-HIP_SLOT(hipEventCreateWithFlags)(Event** out, unsigned flags) {
-    return api([&] {
-        if (!out) {
-            return kInvalidValue;
-        }
-        State& s = state();
-        std::lock_guard lock(s.mutex);
-        auto event = std::make_unique<Event>();
-        event->flags = flags;
-        *out = event.get();
-        s.events[*out] = std::move(event);
-        return kSuccess;
-    });
-}
-HIP_SLOT(hipEventCreate)(Event** out) {
-    return slot_hipEventCreateWithFlags(out, 0);
-}
-HIP_SLOT(hipEventDestroy)(Event* event) {
-    return api_always([&] {
-        State& s = state();
-        std::lock_guard lock(s.mutex);
-        return s.events.erase(event) ? kSuccess : kInvalidHandle;
-    });
-}
-HIP_SLOT(hipEventRecord)(Event* event, Stream* stream) {
-    return api([&] { return record_event(event, stream); });
-}
-HIP_SLOT(hipEventRecord_spt)(Event* event, Stream* stream) {
-    return slot_hipEventRecord(event, stream);
-}
-HIP_SLOT(hipEventRecordWithFlags)(Event* event, Stream* stream, unsigned) {
-    return slot_hipEventRecord(event, stream);
-}
-HIP_SLOT(hipEventSynchronize)(Event* event) {
-    return api([&] { return check_event(event); });
-}
-HIP_SLOT(hipEventQuery)(Event* event) {
-    return api([&] { return check_event(event); });
-}
-HIP_SLOT(hipEventElapsedTime)(float* milliseconds, Event* from, Event* to) {
-    return api([&] {
-        if (!milliseconds) {
-            return kInvalidValue;
-        }
-        State& s = state();
-        std::lock_guard lock(s.mutex);
-        auto first = s.events.find(from), last = s.events.find(to);
-        if (first == s.events.end() || last == s.events.end() || !first->second->is_recorded ||
-            !last->second->is_recorded ||
-            (first->second->flags | last->second->flags) & kEventDisableTiming) {
-            return kInvalidHandle;
-        }
-        *milliseconds =
-            std::chrono::duration<float, std::milli>(last->second->time - first->second->time)
-                .count();
-        return kSuccess;
-    });
+HIP_SLOT(hipLaunchHostFunc_spt)(Stream* stream, void (*function)(void*), void* data) {
+    return slot_hipLaunchHostFunc(stream, function, data);
 }
 
 }  // namespace asmevo::emulator::hip
