@@ -14,6 +14,7 @@ def _emulate(
         list[str],
         typer.Argument(metavar="-- CMD…", help="The program and its arguments"),
     ],
+    *,
     arch: Annotated[
         str | None,
         typer.Option(help="Architecture: gfx90a, gfx942 or gfx950 [default: gfx942]"),
@@ -29,6 +30,12 @@ def _emulate(
     threads: Annotated[
         int, typer.Option(min=0, max=1024, help="Host threads that execute waves; 0: all cores")
     ] = 0,
+    skip_benchmarks: Annotated[
+        bool,
+        typer.Option(
+            "--skip-benchmarks", help="Leave out what triton.testing.perf_report measures"
+        ),
+    ] = False,
 ) -> None:
     """Run a HIP program on the emulated device
 
@@ -44,7 +51,10 @@ def _emulate(
     from asmevo.replay.device import Device
 
     device = Device.emulated(chip=chip, arch=arch, discrete=discrete, threads=threads)
-    become(command, device.environment(torch=True))
+    environment = device.environment(torch=True)
+    if skip_benchmarks:
+        environment["ASMEVO_SKIP_BENCHMARKS"] = "1"
+    become(command, environment)
 
 
 def register(app: typer.Typer) -> None:

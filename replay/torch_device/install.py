@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 __all__ = ["InstallError", "install_backend", "watch_imports"]
 
@@ -123,12 +123,16 @@ class _Finder:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader, then)
+                    spec.loader = cast(Any, _Loader(spec.loader, then))
                 return spec
         return None
 
 
 def watch_imports() -> None:
     """Set the device up as soon as this process imports torch; costs nothing before."""
+    from . import benchmark
+
     then = {"torch._C": _set_up, "torch.cuda": _complete}
+    if benchmark.are_skipped():
+        then["triton.testing"] = benchmark.skip_reports
     sys.meta_path.insert(0, _Finder(then))

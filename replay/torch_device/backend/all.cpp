@@ -7,5 +7,6 @@
 #include "hooks.cpp"
 #include "host_view.cpp"
 #include "install.cpp"
+#include "precision.cpp"
 #include "stream.cpp"
 #include "tensors.cpp"

@@ -2,11 +2,13 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "generator.h"
 #include "graph_capture.h"
 #include "host_view.h"
+#include "precision.h"
 #include "stream.h"
 
 namespace asmevo::torch_device {
@@ -37,15 +39,21 @@ bool may_index_from_host(std::string_view name) {
 /// Replaces the CUDA arguments of one call by what the CPU kernel takes.
 class Arguments {
   public:
-    explicit Arguments(const c10::FunctionSchema& schema) : schema_(schema) {}
+    Arguments(const c10::FunctionSchema& schema, bool in_float)
+        : schema_(schema), views_(in_float), in_float_(in_float) {}
 
     void to_host(torch::jit::Stack& stack) {
         const auto& declared = schema_.arguments();
         const size_t first = stack.size() - declared.size();
         for (size_t i = 0; i < declared.size(); i++) {
             IValue& value = stack[first + i];
+            const c10::AliasInfo* alias = declared[i].alias_info();
+            is_written_ = alias && alias->isWrite();
             if (value.isNone()) {
                 give_default_generator(declared[i], value);
+            } else if (in_float_ && value.isInt() && declared[i].name() == "dtype" &&
+                       is_half(static_cast<at::ScalarType>(value.toInt()))) {
+                value = static_cast<int64_t>(at::kFloat);
             } else {
                 replace(value);
             }
@@ -62,7 +70,7 @@ class Arguments {
         }
         if (tensor.is_cuda()) {
             has_device_ = true;
-            return views_.view_of(tensor);
+            return views_.view_of(tensor, is_written_);
         }
         has_host_ |= tensor.is_cpu() && tensor.dim() > 0 && !is_index;
         return tensor;
@@ -110,38 +118,75 @@ class Arguments {
 
     const c10::FunctionSchema& schema_;
     HostViews views_;
+    bool in_float_;
+    bool is_written_ = false;  // the argument at hand
     bool has_device_ = false;
     bool has_host_ = false;
 };
 
 void results_to_device(const c10::FunctionSchema& schema, HostViews& views,
                        torch::jit::Stack& stack) {
-    for (size_t i = stack.size() - schema.returns().size(); i < stack.size(); i++) {
+    const size_t first = stack.size() - schema.returns().size();
+    const bool keeps_float = keeps_float_statistics(schema.name());
+    for (size_t i = first; i < stack.size(); i++) {
         IValue& value = stack[i];
+        const bool may_round = i == first || !keeps_float;
         if (value.isTensor()) {
-            value = views.to_device(value.toTensor());
+            value = views.to_device(value.toTensor(), may_round);
         } else if (value.isTensorList()) {
             c10::List<at::Tensor> results;
             for (const at::Tensor& tensor : value.toTensorVector()) {
-                results.push_back(views.to_device(tensor));
+                results.push_back(views.to_device(tensor, may_round));
             }
             value = std::move(results);
         }
     }
 }
 
+void run(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool in_float) {
+    const c10::FunctionSchema& schema = op.schema();
+    Arguments arguments(schema, in_float);
+    arguments.to_host(stack);
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+    arguments.views().write_back();
+    results_to_device(schema, arguments.views(), stack);
+}
+
+bool has_half_operand(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
+    return std::any_of(stack.end() - schema.arguments().size(), stack.end(), [](const IValue& value) {
+        return (value.isTensor() && is_half(value.toTensor().scalar_type())) ||
+               (value.isTensorList() && !value.toTensorVector().empty() &&
+                is_half(value.toTensorVector().front().scalar_type()));
+    });
+}
+
 void run_now(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const c10::FunctionSchema& schema = op.schema();
-    Arguments arguments(schema);
-    arguments.to_host(*stack);
     TORCH_CHECK_NOT_IMPLEMENTED(
         op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
             op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd),
         "the emulated device has no ", op.operator_name(),
         ": torch has a CUDA kernel for it, but none for the CPU, which is what runs here");
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-    arguments.views().write_back_shapes();
-    results_to_device(schema, arguments.views(), *stack);
+    if (!has_half_operand(schema, *stack)) {
+        run(op, *stack, false);
+        return;
+    }
+    if (accumulates_in_float(schema.name())) {
+        run(op, *stack, true);
+        return;
+    }
+    const size_t first = stack->size() - schema.arguments().size();
+    const torch::jit::Stack arguments(stack->begin() + first, stack->end());
+    try {
+        run(op, *stack, false);
+    } catch (const c10::Error& error) {
+        if (!is_lack_of_half_kernel(error.what_without_backtrace())) {
+            throw;
+        }
+        stack->resize(first);
+        stack->insert(stack->end(), arguments.begin(), arguments.end());
+        run(op, *stack, true);
+    }
 }
 
 }  // namespace

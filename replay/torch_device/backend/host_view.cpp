@@ -7,6 +7,8 @@
 
 #include <cstring>
 
+#include "precision.h"
+
 namespace asmevo::torch_device {
 namespace {
 
@@ -47,10 +49,11 @@ at::Tensor copy_to_device(const at::Tensor& host) {
 
 }  // namespace
 
-at::Tensor HostViews::view_of(const at::Tensor& device) {
-    for (const Entry& entry : entries_) {
+at::Tensor HostViews::view_of(const at::Tensor& device, bool is_written) {
+    for (Entry& entry : entries_) {
         if (entry.device.is_same(device)) {
-            return entry.host;
+            entry.is_written |= is_written;
+            return entry.in_float.defined() ? entry.in_float : entry.host;
         }
     }
     TORCH_CHECK_NOT_IMPLEMENTED(device.layout() == c10::Layout::Strided,
@@ -76,38 +79,59 @@ at::Tensor HostViews::view_of(const at::Tensor& device) {
     if (device.unsafeGetTensorImpl()->is_wrapped_number()) {
         host.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
-    entries_.push_back({device, host, host.storage().unsafeGetStorageImpl()});
-    return host;
+    return add({device, host, host.storage().unsafeGetStorageImpl(), {}, is_written});
 }
 
-void HostViews::write_back_shapes() {
-    for (Entry& entry : entries_) {
-        const c10::Storage& now = entry.host.storage();
-        const bool is_moved = now.data() != entry.device.storage().data() ||
-                              now.nbytes() != entry.device.storage().nbytes();
-        if (!is_moved && has_same_shape(entry.host, entry.device)) {
-            continue;
+at::Tensor HostViews::add(Entry entry) {
+    if (is_half(entry.host.scalar_type())) {
+        half_type_ = entry.host.scalar_type();
+        if (in_float_) {
+            entry.in_float = entry.host.to(at::kFloat);
         }
-        if (is_moved) {
-            c10::Storage target = entry.device.storage();
-            at::native::resize_bytes_cpu(target.unsafeGetStorageImpl(), now.nbytes());
-            if (now.nbytes() > 0) {
-                std::memcpy(target.mutable_data(), now.data(), now.nbytes());
-            }
+    }
+    at::Tensor operand = entry.in_float.defined() ? entry.in_float : entry.host;
+    entries_.push_back(std::move(entry));
+    return operand;
+}
+
+void HostViews::write_back() {
+    for (const Entry& entry : entries_) {
+        if (entry.in_float.defined() && entry.is_written) {
+            entry.host.resize_(entry.in_float.sizes()).copy_(entry.in_float);
         }
-        entry.device.unsafeGetTensorImpl()->set_sizes_and_strides(
-            entry.host.sizes(), entry.host.strides(), entry.host.storage_offset());
+        write_back_shape(entry);
     }
 }
 
-at::Tensor HostViews::to_device(const at::Tensor& host) {
+void HostViews::write_back_shape(const Entry& entry) {
+    const c10::Storage& now = entry.host.storage();
+    const bool is_moved = now.data() != entry.device.storage().data() ||
+                          now.nbytes() != entry.device.storage().nbytes();
+    if (!is_moved && has_same_shape(entry.host, entry.device)) {
+        return;
+    }
+    if (is_moved) {
+        const c10::Storage& target = entry.device.storage();
+        at::native::resize_bytes_cpu(target.unsafeGetStorageImpl(), now.nbytes());
+        if (now.nbytes() > 0) {
+            std::memcpy(target.mutable_data(), now.data(), now.nbytes());
+        }
+    }
+    entry.device.unsafeGetTensorImpl()->set_sizes_and_strides(
+        entry.host.sizes(), entry.host.strides(), entry.host.storage_offset());
+}
+
+at::Tensor HostViews::to_device(const at::Tensor& host, bool may_round) {
     if (!host.defined() || !host.is_cpu()) {
         return host;
     }
     for (const Entry& entry : entries_) {
-        if (entry.host.is_same(host)) {
+        if (entry.host.is_same(host) || entry.in_float.is_same(host)) {
             return entry.device;
         }
+    }
+    if (in_float_ && may_round && has_half() && host.scalar_type() == at::kFloat) {
+        return copy_to_device(host.to(half_type_));
     }
     if (host.has_storage()) {
         for (const Entry& entry : entries_) {

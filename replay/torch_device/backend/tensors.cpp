@@ -94,6 +94,14 @@ void record_stream(at::Tensor&, at::Stream) {
     // Memory is freed only when no launch runs, so nothing has to be delayed.
 }
 
+/// Operations that the fallback would not get, because torch composes them of others for a device
+/// without a kernel: by algorithms of CUDA (convolutions), or with more rounding than a kernel has.
+constexpr const char* kHostKernels[] = {
+    "_convolution", "_stack", "_stack.out", "addr", "addr.out", "convolution",
+    "convolution_backward", "convolution_overrideable", "linalg__powsum", "mish_backward",
+    "native_group_norm", "native_layer_norm", "silu_backward",
+};
+
 void host_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
     run_on_host(op, stack);
 }
@@ -119,9 +127,7 @@ void register_kernels() {
     aten.impl("set_", set_empty);
     aten.impl("copy_", copy);
     aten.impl("record_stream", record_stream);
-    // Torch would choose algorithms of CUDA here; the CPU's is the one that exists.
-    for (const char* name : {"convolution", "_convolution", "convolution_backward",
-                             "convolution_overrideable"}) {
+    for (const char* name : kHostKernels) {
         aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&host_kernel>());
     }
     all.fallback(torch::CppFunction::makeFromBoxedFunction<&host_kernel>());
