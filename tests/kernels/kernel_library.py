@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -121,19 +122,22 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return any(name == one or name.startswith(f"{one}.") for one in self._library.unavailable)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fill a stand-in; a package without start-up stays empty."""
+        """Fill a stand-in, or a package without start-up."""
         name = module.__name__
         members = self._library.stand_ins.get(name)
         if members is not None:
             vars(module).update(members(self._arch))
-        elif self._is_unavailable(name):
-            vars(module)["__getattr__"] = lambda member: _find_member(name, member)
+        if members is None or self._is_unavailable(name):
+            vars(module)["__getattr__"] = partial(self._find_member, module)
 
-
-def _find_member(module: str, member: str) -> Unavailable:
-    if member.startswith("__"):
-        raise AttributeError(member)
-    return Unavailable(f"{module}.{member}")
+    def _find_member(self, module: ModuleType, member: str) -> Any:
+        """A submodule, or for what a package's start-up would have defined an `Unavailable`."""
+        name = f"{module.__name__}.{member}"
+        if member.startswith("__"):
+            raise AttributeError(name)
+        if not self._is_unavailable(name) and self.find_spec(name, None) is not None:
+            return importlib.import_module(name)
+        return Unavailable(name)
 
 
 def cache_folder(name: str) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
-from kernel_library import Library
+from kernel_library import Library, Unavailable
 
 __all__ = ["LIBRARY"]
 
@@ -80,6 +80,7 @@ def _platforms(arch: str) -> Mapping[str, Any]:
         "current_platform": _EmulatedRocm(arch),
         "vllm_version_matches_substr": lambda part: part in _VERSION,
         "Platform": _EmulatedRocm,
+        "CpuArchEnum": Unavailable("CpuArchEnum"),
     }
 
 
@@ -111,6 +112,8 @@ LIBRARY = Library(
             "vllm.triton_utils",
             "vllm.logging_utils",
             "vllm.utils",
+            "vllm.third_party.triton_kernels",
+            "vllm.model_executor.layers.quantization.utils",
         }
     ),
     unavailable=(
@@ -131,13 +134,20 @@ LIBRARY = Library(
         "vllm.transformers_utils",
         "vllm.utils.deep_gemm",
         "vllm.utils.flashinfer",
-        "vllm.v1.attention.backends",
-        "vllm.v1.kv_cache_interface",
+        "vllm.v1.utils",
+        "vllm.lora.request",
+        "msgspec",
+        "psutil",
         "transformers",
     ),
     stand_ins={
         "regex": lambda arch: vars(re),
         "vllm.platforms": _platforms,
+        # vLLM's logger asks which process may log.
+        "vllm.distributed.parallel_state": lambda arch: {
+            "is_local_first_rank": lambda: True,
+            "is_global_first_rank": lambda: True,
+        },
         "vllm.platforms.rocm": _rocm_platform,
         "vllm.triton_utils.importing": lambda arch: {
             "HAS_TRITON": True,
