@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import kernel_device
 import torch
 from kernel_case import EXACT, Case, Tolerance
 from kernel_library import prepare_library
@@ -90,8 +89,8 @@ class Trial:
 
     @property
     def device(self) -> torch.device:
-        """Where the wrapper's tensors live."""
-        return kernel_device.device()
+        """The emulated device, as torch knows it under `asmevo emulate`."""
+        return torch.device("cuda", 0)
 
     @property
     def module(self) -> Any:
@@ -136,7 +135,10 @@ class Trial:
 
     def put(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy in device memory, with the same strides."""
-        return kernel_device.put(tensor)
+        copy = torch.empty_strided(
+            tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.device
+        )
+        return copy.copy_(tensor)
 
     def put_all(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Copies in device memory, by the same names."""

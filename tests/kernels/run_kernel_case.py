@@ -7,7 +7,6 @@ import json
 import traceback
 from pathlib import Path
 
-import kernel_device
 from kernel_case import CASES, find_cases
 from kernel_trial import Trial
 
@@ -23,7 +22,6 @@ def main() -> None:
     arguments = parser.parse_args()
     list(find_cases())
     case = CASES[arguments.case]
-    kernel_device.activate()
     trial = Trial(case=case, arch=arguments.arch)
     error = ""
     try:

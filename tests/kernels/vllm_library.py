@@ -26,9 +26,9 @@ class _Capability(NamedTuple):
 class _EmulatedRocm:
     """Answers as vLLM's ROCm platform does on an MI300X or MI355X."""
 
-    device_type = torch.device("cuda" if torch.cuda.is_available() else "cpu").type
+    device_type = "cuda"
     device_name = "rocm"
-    dispatch_key = "CompositeExplicitAutograd"  # one entry serves whatever device the tensors have
+    dispatch_key = "CUDA"
     simple_compile_backend = "eager"
 
     def __init__(self, arch: str) -> None:
@@ -72,7 +72,7 @@ class _EmulatedRocm:
         return "AMD_Instinct_MI355X" if self._arch == "gfx950" else "AMD_Instinct_MI300X"
 
     def is_pin_memory_available(self) -> bool:
-        return torch.cuda.is_available()
+        return True
 
 
 def _platforms(arch: str) -> Mapping[str, Any]:
@@ -94,6 +94,8 @@ def _rocm_platform(arch: str) -> Mapping[str, Any]:
         "on_gfx942": lambda: not is_950,
         "on_gfx950": lambda: is_950,
         "_ON_GFX950": is_950,
+        # The compiled attention of ROCm builds is not part of this wheel.
+        "use_rocm_custom_paged_attention": lambda *args: False,
         "get_cdna_version": lambda: 4 if is_950 else 3,
         "get_rdna_version": lambda: -1,
     }
@@ -136,6 +138,7 @@ LIBRARY = Library(
         "vllm.utils.flashinfer",
         "vllm.v1.utils",
         "vllm.lora.request",
+        "vllm.pooling_params",
         "msgspec",
         "psutil",
         "transformers",
