@@ -18,7 +18,17 @@ import torch
 if TYPE_CHECKING:
     from kernel_trial import Trial
 
-__all__ = ["ARCHES", "CASES", "EXACT", "Case", "Tolerance", "find_cases", "kernel_case", "rounded"]
+__all__ = [
+    "ARCHES",
+    "CASES",
+    "EXACT",
+    "Case",
+    "Tolerance",
+    "find_cases",
+    "kernel_case",
+    "quantized",
+    "rounded",
+]
 
 ARCHES = ("gfx942", "gfx950")
 CaseFunction = Callable[["Trial"], None]
@@ -31,12 +41,9 @@ class Tolerance:
     absolute: float = 0.0
     relative: float = 0.0
     of_largest: float = 0.0
+    share: float = 1.0
+    """Which part of the elements may differ at all."""
     reason: str
-
-    @property
-    def is_exact(self) -> bool:
-        """True when every bit counts."""
-        return self.absolute == self.relative == self.of_largest == 0
 
     def limit(self, expected: torch.Tensor) -> torch.Tensor:
         """The largest difference allowed for each element."""
@@ -60,6 +67,14 @@ def rounded(dtype: torch.dtype, reason: str, *, ulps: float = 1, sums: float = 0
     """
     unit = torch.finfo(dtype).eps
     return Tolerance(relative=ulps * unit, of_largest=sums * unit, reason=reason)
+
+
+def quantized(dtype: torch.dtype, *, share: float = 0.01) -> Tolerance:
+    """Tolerance of quantised values: few differ, by one step, where the quotient is halfway."""
+    reason = "a quotient that lies halfway between two values may round to either"
+    if dtype.is_floating_point:
+        return Tolerance(relative=torch.finfo(dtype).eps, share=share, reason=reason)
+    return Tolerance(absolute=1, share=share, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

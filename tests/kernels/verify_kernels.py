@@ -51,7 +51,9 @@ class Job:
 
 def make_key(case: Case) -> str:
     """Digest of the device, the harness, the case's module and the wheel's version."""
-    sources = [_HERE / f"{name}.py" for name in ("kernel_trial", "kernel_case", f"{case.library}_library")]
+    sources = [
+        _HERE / f"{name}.py" for name in ("kernel_trial", "kernel_case", f"{case.library}_library")
+    ]
     sources += [Path(sys.modules[case.function.__module__].__file__ or "")]
     digest = hashlib.sha256(get_library(case.library).version.encode())
     for path in [native.emulator_library(), *sources]:

@@ -168,9 +168,9 @@ def chunked_prefill_paged_decode(trial: Trial) -> None:
     is_fast=True,
 )
 def unified_attention(trial: Trial) -> None:
-    _unified_attention(trial, make_paged_batch(
-        trial, _MIXED, heads=(6, 2), sizes=(80, 80), page=16
-    ))
+    _unified_attention(
+        trial, make_paged_batch(trial, _MIXED, heads=(6, 2), sizes=(80, 80), page=16)
+    )
 
 
 @kernel_case(
