@@ -384,6 +384,6 @@ def prefill_attention(trial: Trial) -> None:
         trial.put(torch.tensor(lengths, dtype=torch.int32)),
         70,
     )
-    parts = zip(query.split(lengths), key.split(lengths), value.split(lengths), strict=True)
-    expected = torch.cat([attention(q, k, v, scale=80**-0.5) for q, k, v in parts])
+    parts = (slice(0, 37), slice(37, 107))
+    expected = torch.cat([attention(query[p], key[p], value[p], scale=80**-0.5) for p in parts])
     trial.check("out", out, expected, _attention_tolerance(trial.dtype))
