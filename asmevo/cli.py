@@ -14,6 +14,7 @@ import asmevo
 from asmevo.commands import (
     bundle,
     capture,
+    check,
     doctor,
     emulate,
     optimize,
@@ -37,7 +38,18 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (doctor, emulate, capture, bundle, replay, recover, roundtrip, optimize, swap):
+for module in (
+    doctor,
+    emulate,
+    capture,
+    bundle,
+    replay,
+    check,
+    recover,
+    roundtrip,
+    optimize,
+    swap,
+):
     module.register(app)
 
 

@@ -16,6 +16,7 @@ class Status(StrEnum):
     ASSEMBLER_REJECTED = "assembler_rejected"
     STATIC_REJECTED = "static_rejected"
     LAUNCH_FAILED = "launch_failed"
+    CHECK_FAILED = "check_failed"
     DIVERGENT = "divergent"
     TIMED_OUT = "timed_out"
     NOT_FASTER = "not_faster"

@@ -51,6 +51,7 @@ class ReplaySession:
         timeout_s: how long one launch may take.
         repeats: launches of each candidate, each on restored memory and compared.
         element_type: how reports read the contents of regions; unknown bits by default.
+        checks: run-time checks of the emulated device; `all`, or names from `findings.CHECKS`.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ReplaySession:
         timeout_s: float = 60.0,
         repeats: int = 1,
         element_type: ElementType | None = None,
+        checks: str = "all",
     ) -> None:
         """Read the bundle and K0; nothing runs yet.
 
@@ -83,7 +85,9 @@ class ReplaySession:
             )
         self.kernel = manifest.dispatch.kernel
         self.device = device
-        self._job = Job(bundle=str(bundle_path.absolute()), repeats=repeats, facts=facts)
+        self._job = Job(
+            bundle=str(bundle_path.absolute()), repeats=repeats, checks=checks, facts=facts
+        )
         # Out of a candidate's reach: the worker's own memory, which holds what it is compared with.
         fenced = replace(device, discrete=True) if device.chip is not None else device
         self._environment = fenced.environment()

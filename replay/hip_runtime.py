@@ -16,6 +16,7 @@ from hip import hip as _hip_module
 
 from asmevo.errors import DeviceError, MissingToolError
 from asmevo.replay.compare import Bytes
+from asmevo.replay.findings import Finding
 
 __all__ = ["EmulatorReport", "EventTimer", "HipFailure", "HipRuntime", "Kernel"]
 
@@ -187,6 +188,16 @@ class EmulatorReport:
     def is_available(self) -> bool:
         """True on the emulated device."""
         return self._library is not None
+
+    def collect_findings(self, checks: str) -> None:
+        """Make run-time checks, which are noted in the report; a launch goes on after them."""
+        if self._library is not None:
+            self._library.asmevo_emulator_set_option(b"checks", checks.encode())
+            self._library.asmevo_emulator_set_option(b"on_finding", b"collect")
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What the checks found in this thread's last dispatch."""
+        return tuple(Finding.from_json(item) for item in self.read().get("findings", ()))
 
     @contextlib.contextmanager
     def reversed_turns(self) -> Iterator[None]:

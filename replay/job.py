@@ -38,6 +38,8 @@ class Job:
 
     bundle: str
     repeats: int
+    checks: str
+    """Run-time checks of the emulated device: `all`, or names from `findings.CHECKS`."""
     facts: tuple[RegionFacts, ...]
 
     def to_line(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from asmevo.replay.elements import ElementType
+from asmevo.replay.findings import Finding
 from asmevo.verdict import Status, Verdict
 
 __all__ = [
@@ -136,10 +137,12 @@ class ObjectResult:
     verdict: Verdict
     comparisons: tuple[Comparison, ...] = ()
     measurement: Measurement | None = None
+    findings: tuple[Finding, ...] = ()
+    """Of the emulated device's checks, each rule and pair of instructions once."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self)
+        return asdict(self) | {"findings": [finding.to_json() for finding in self.findings]}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
@@ -147,6 +150,7 @@ class ObjectResult:
         verdict = data.pop("verdict")
         comparisons = tuple(Comparison.from_json(item) for item in data.pop("comparisons"))
         measured = data.pop("measurement")
+        findings = tuple(Finding.from_json(item) for item in data.pop("findings"))
         if measured is not None:
             measured["measured_ms"] = tuple(measured["measured_ms"])
         return cls(
@@ -154,6 +158,7 @@ class ObjectResult:
             verdict=Verdict(status=Status(verdict["status"]), reasons=tuple(verdict["reasons"])),
             comparisons=comparisons,
             measurement=None if measured is None else Measurement(**measured),
+            findings=findings,
         )
 
 
@@ -180,4 +185,6 @@ class ReplayResult:
             "schema_version": _SCHEMA_VERSION,
             "verdict": asdict(self.verdict),
             **asdict(self),
+            "k0": self.k0.to_json(),
+            "candidates": [item.to_json() for item in self.candidates],
         }

@@ -23,6 +23,7 @@ from asmevo.capture.bundle import Bundle, Moment, open_bundle
 from asmevo.capture.manifest import Region
 from asmevo.errors import AsmevoError, ReplayError
 from asmevo.replay.address_hold import AddressTakenError, map_at
+from asmevo.replay.findings import Finding, find_new_errors
 from asmevo.replay.job import EXIT_ADDRESS_TAKEN, CandidateOrder, Event, Job
 from asmevo.replay.layout import PAGE_BYTES, Mapping, Memory, plan_mappings
 from asmevo.replay.records import Comparison, Measurement, ObjectResult
@@ -54,6 +55,9 @@ class _Replay:
         self._kernarg = bundle.kernarg()
         self._runtime = hip_runtime.HipRuntime()
         self._report = hip_runtime.EmulatorReport()
+        self._report.collect_findings(job.checks)
+        self._findings: dict[tuple[object, ...], Finding] = {}
+        self._k0_findings: tuple[Finding, ...] = ()
         self._memory = restore.RestoredMemory(bundle, self._runtime, held)
         self._facts = {facts.index: facts for facts in job.facts}
         self._k0_image: MemoryImage | None = None
@@ -71,7 +75,7 @@ class _Replay:
                 return None
             return self._memory.compare(self._golden, self._facts, against="golden output")
 
-        return self._run(_K0, data, launches=max(2, self._job.repeats), check=check)
+        return self._run(_K0, data, launches=max(2, self._job.repeats), check=check, is_k0=True)
 
     def run_candidate(self, order: CandidateOrder) -> ObjectResult:
         """Compare every launch of a candidate with K0."""
@@ -92,12 +96,19 @@ class _Replay:
         return self._memory.compare(self._k0_image.chunks, self._facts, against="K0")
 
     def _run(
-        self, name: str, data: bytes, *, launches: int, check: Callable[[int], Comparison | None]
+        self,
+        name: str,
+        data: bytes,
+        *,
+        launches: int,
+        check: Callable[[int], Comparison | None],
+        is_k0: bool = False,
     ) -> ObjectResult:
         """Launch on restored memory until a check finds something, at most `launches` times."""
         comparisons: list[Comparison] = []
         measurements: list[Measurement] = []
         verdict = Verdict(status=Status.PASSED)
+        self._findings.clear()
         try:
             kernel = self._hip.Kernel(data, self._bundle.manifest.dispatch.kernel)
             for launch in range(launches):
@@ -108,26 +119,39 @@ class _Replay:
                     if not comparison.is_identical:
                         verdict = _diverged(comparison)
                         break
-            if verdict.has_passed and self._may_depend_on_order(name):
-                verdict = self._check_reversed(name, kernel)
+            if verdict.has_passed and self._may_depend_on_order(is_k0):
+                verdict = self._check_reversed(kernel, is_k0=is_k0)
             kernel.close()
         except self._hip.HipFailure as failure:
             reasons = (str(failure), *self._report.failure_lines(_REPORT_LINES))
             verdict = Verdict(status=Status.LAUNCH_FAILED, reasons=reasons)
+            self._note_findings()
+        findings = tuple(self._findings.values())
+        if is_k0:
+            self._k0_findings = findings
+        elif verdict.has_passed:
+            verdict = _judge_findings(findings, self._k0_findings)
         return ObjectResult(
             name=name,
             sha256=hashlib.sha256(data).hexdigest(),
             verdict=verdict,
             comparisons=tuple(comparisons),
             measurement=_combine(measurements),
+            findings=findings,
         )
 
-    def _may_depend_on_order(self, name: str) -> bool:
+    def _note_findings(self) -> None:
+        """Keep what the checks found in the last launch and not in an earlier one."""
+        for finding in self._report.findings():
+            place = (finding.rule, finding.offset, finding.other_offset)
+            self._findings.setdefault(place, finding)
+
+    def _may_depend_on_order(self, is_k0: bool) -> bool:
         """Whether waves share a workgroup; of a candidate also, whether K0 does not mind."""
         is_shared = math.prod(self._bundle.manifest.dispatch.block) > _WAVE_ITEMS
-        return self._report.is_available and is_shared and (name == _K0 or self._is_order_free)
+        return self._report.is_available and is_shared and (is_k0 or self._is_order_free)
 
-    def _check_reversed(self, name: str, kernel: Any) -> Verdict:
+    def _check_reversed(self, kernel: Any, *, is_k0: bool) -> Verdict:
         """Once more with the waves' turns reversed: a lost barrier shows in one order or the other.
 
         K0 may depend on the order (float atomics); then its candidates may as well.
@@ -136,7 +160,7 @@ class _Replay:
         with self._report.reversed_turns():
             self._launch(kernel)
         comparison = self._compare_with_k0()
-        if name == _K0:
+        if is_k0:
             self._is_order_free = comparison.is_identical
         elif not comparison.is_identical:
             return _diverged(comparison, " with the waves' turns reversed")
@@ -159,6 +183,7 @@ class _Replay:
             measured = (timer.stop_ms(),)
         self._runtime.synchronize()
         self._emit(Event.LAUNCHED)
+        self._note_findings()
         report = self._report.read()
         return Measurement(
             modelled_cycles=report.get("modelled_cycles"),
@@ -179,6 +204,14 @@ def _diverged(comparison: Comparison, when: str = "") -> Verdict:
     against = f"against {comparison.against}{when}"
     reasons = tuple(f"{against}: {line}" for line in comparison.describe())
     return Verdict(status=Status.DIVERGENT, reasons=reasons)
+
+
+def _judge_findings(candidate: tuple[Finding, ...], k0: tuple[Finding, ...]) -> Verdict:
+    """A right result does not excuse what works by luck, unless K0 lives by the same luck."""
+    new = find_new_errors(candidate, k0)
+    if not new:
+        return Verdict(status=Status.PASSED)
+    return Verdict(status=Status.CHECK_FAILED, reasons=tuple(item.describe() for item in new))
 
 
 def _combine(measurements: list[Measurement]) -> Measurement | None:

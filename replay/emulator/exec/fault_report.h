@@ -12,8 +12,6 @@ std::string fault_report(const DispatchContext& dispatch, const Wave& wave, uint
                          const Fault& fault);
 std::string watchdog_report(const DispatchContext& dispatch, const Workgroup& group);
 
-/// Assembly text of the instruction at `pc`; empty when pc is outside the code.
-std::string instruction_text(const CodeSegment& code, uint64_t pc);
 /// A pc as reports show it: "+0x10" behind the kernel's entry.
 std::string place_text(const Wave& wave, uint64_t pc);
 

@@ -50,8 +50,8 @@ bool overlaps(const RegSpan& a, const RegSpan& b) {
     return a.file == b.file && a.first < b.first + b.count && b.first < a.first + a.count;
 }
 
-const PendingOp* filler(const Wave& wave, const RegSpan& span) {
-    for (const PendingOp& op : wave.pending) {
+PendingOp* filler(Wave& wave, const RegSpan& span) {
+    for (PendingOp& op : wave.pending) {
         for (unsigned i = 0; i < op.span_count; ++i) {
             if (overlaps(op.spans[i], span)) {
                 return &op;
@@ -78,13 +78,14 @@ bool returns_after(const Inst& inst, const Wave& wave, const RegSpan& span) {
 
 /// One instruction's look at what is pending.
 struct PendingCheck {
-    const Wave& wave;
+    Wave& wave;
     const Inst& inst;
     uint64_t pc;
     Reporter& reporter;
 
+    /// The operation counts as complete from then on: whatever its data reaches would be reported again.
     void report(const RegSpan& span, const char* what) const {
-        const PendingOp* op = filler(wave, span);
+        PendingOp* op = filler(wave, span);
         reporter.report(wave, {"missing-wait", pc, op->pc}, FindingClass::kError, [&](Finding& finding) {
             const char* counter = op->counts_vm && op->counts_lgkm ? "vmcnt and lgkmcnt"
                                   : op->counts_vm                  ? "vmcnt"
@@ -94,6 +95,8 @@ struct PendingCheck {
                               place_text(wave, op->pc) + " is still loading it (no s_waitcnt " + counter +
                               " covers it)";
         });
+        op->span_count = 0;
+        rebuild(wave);
     }
 };
 
@@ -149,7 +152,7 @@ void check_indexed(const PendingCheck& pending) {
 
 }  // namespace
 
-void check_pending(const Wave& wave, const Inst& inst, uint64_t pc, Reporter& reporter) {
+void check_pending(Wave& wave, const Inst& inst, uint64_t pc, Reporter& reporter) {
     const PendingCheck pending{wave, inst, pc, reporter};
     for (unsigned i = 0; i < inst.read_count; ++i) {
         if (is_pending(wave, inst.reads[i])) {

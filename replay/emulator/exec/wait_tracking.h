@@ -17,7 +17,7 @@ namespace asmevo::emulator {
 constexpr unsigned kVmLimit = 63, kLgkmLimit = 15;
 
 /// Reports a missing wait when `inst` reads or overwrites a register that a pending operation fills.
-void check_pending(const Wave& wave, const Inst& inst, uint64_t pc, Reporter& reporter);
+void check_pending(Wave& wave, const Inst& inst, uint64_t pc, Reporter& reporter);
 
 /// Notes a memory operation that has just been issued.
 void add_pending(Wave& wave, const Inst& inst, uint64_t pc);

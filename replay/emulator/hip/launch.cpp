@@ -11,6 +11,7 @@
 #include "hip/device.h"
 #include "hip/log.h"
 #include "hip/report.h"
+#include "hip/report_file.h"
 #include "hip/stream.h"
 #include "memory/address_space.h"
 #include "memory/arena.h"
@@ -188,6 +189,7 @@ Error run_kernel(const PreparedLaunch& launch) {
     distrust_host_mappings();
     const DispatchResult result = run_dispatch(request, dispatch_options());
     t_report = format_report(function, result);
+    keep_report(function, result, t_report);
     if (!result.ok) {
         log_error("launch of %s failed\n%s", function.metadata.name.c_str(), result.report.c_str());
         set_sticky_error(kLaunchFailure);

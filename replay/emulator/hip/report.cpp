@@ -1,13 +1,17 @@
 // Exports beyond HIP: what the replay worker asks. docs/internals.md describes them.
 #include "hip/report.h"
 
+#include <algorithm>
 #include <cstdio>
 
+#include "exec/listing.h"
 #include "hip/device.h"
 #include "hip/launch.h"
 
 namespace asmevo::emulator::hip {
 namespace {
+
+constexpr size_t kListingContext = 2;  // instructions before and after each of a finding's
 
 /// A JSON string; bytes that are not printable ASCII become \u escapes, so that the result is valid
 /// whatever a code object calls its kernels.
@@ -35,6 +39,27 @@ std::string optional_number(int value) {
     return value < 0 ? "null" : std::to_string(value);
 }
 
+/// The instructions around both of a finding's, each once, by address: [[offset, text], ...].
+std::string format_listing(const Finding& finding, const KernelImage& kernel) {
+    std::vector<ListingLine> lines = list_around(kernel, finding.key.pc, kListingContext);
+    if (finding.key.other_pc != 0) {
+        for (ListingLine& line : list_around(kernel, finding.key.other_pc, kListingContext)) {
+            lines.push_back(std::move(line));
+        }
+    }
+    std::ranges::sort(lines, {}, &ListingLine::address);
+    const auto repeated = std::ranges::unique(lines, {}, &ListingLine::address);
+    lines.erase(repeated.begin(), repeated.end());
+    std::string out = "[";
+    const char* separator = "";
+    for (const ListingLine& line : lines) {
+        out += separator;
+        out += '[' + std::to_string(line.address - kernel.entry) + ", " + quote(line.text) + ']';
+        separator = ", ";
+    }
+    return out + ']';
+}
+
 std::string format_finding(const Finding& finding, const KernelImage& kernel) {
     const bool has_other = finding.key.other_pc != 0;
     std::string out = "{\"rule\": " + quote(finding.key.rule);
@@ -52,7 +77,8 @@ std::string format_finding(const Finding& finding, const KernelImage& kernel) {
     out += ", \"wave\": " + std::to_string(finding.wave);
     out += ", \"lane\": " + optional_number(finding.lane);
     out += ", \"other_wave\": " + optional_number(finding.other_wave);
-    return out + ", \"count\": " + std::to_string(finding.count) + '}';
+    out += ", \"count\": " + std::to_string(finding.count);
+    return out + ", \"listing\": " + format_listing(finding, kernel) + '}';
 }
 
 }  // namespace

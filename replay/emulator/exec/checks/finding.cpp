@@ -4,6 +4,7 @@
 
 #include "exec/dispatch.h"
 #include "exec/fault_report.h"
+#include "exec/listing.h"
 
 namespace asmevo::emulator {
 
