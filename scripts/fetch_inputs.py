@@ -59,6 +59,18 @@ KERNEL_INPUTS: tuple[Input, ...] = (
         sha256="54058201ac7087911181bfec4af6091bb59380360f069276601256a76af08193",
         members=("einops/",),
     ),
+    Input(
+        name="sglang",
+        version="0.5.23",
+        sha256="00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937",
+        members=(
+            "sglang/kernels/",
+            "sglang/srt/",
+            "sglang/test/",
+            "sglang/utils",
+            "sglang/version",
+        ),
+    ),
 )
 
 

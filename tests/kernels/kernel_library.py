@@ -14,7 +14,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -67,7 +67,7 @@ class Library:
     version: str
     packages: tuple[str, ...]
     """Top-level packages of the wheel."""
-    started_packages: frozenset[str] = frozenset()
+    started_packages: Container[str] = frozenset()
     """Packages whose `__init__` runs."""
     unavailable: tuple[str, ...] = ()
     """Modules, with all below them, that are stand-ins."""
@@ -110,7 +110,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return (
                 importlib.util.spec_from_file_location(fullname, file) if file.is_file() else None
             )
-        if fullname in self._library.started_packages:
+        is_started = fullname in self._library.started_packages
+        if is_started and (place / "__init__.py").is_file():
             return importlib.util.spec_from_file_location(
                 fullname, place / "__init__.py", submodule_search_locations=[str(place)]
             )
