@@ -26,6 +26,7 @@ __all__ = [
     "Tolerance",
     "find_cases",
     "kernel_case",
+    "multiplied",
     "quantized",
     "rounded",
 ]
@@ -67,6 +68,14 @@ def rounded(dtype: torch.dtype, reason: str, *, ulps: float = 1, sums: float = 0
     """
     unit = torch.finfo(dtype).eps
     return Tolerance(relative=ulps * unit, of_largest=sums * unit, reason=reason)
+
+
+def multiplied(dtype: torch.dtype, *, ulps: float = 0.5, sums: float = 0.01) -> Tolerance:
+    """Tolerance of products of matrices that are summed in f32 and rounded to `dtype`."""
+    if dtype == torch.float32:
+        reason = "f32 tiles are multiplied in xf32 (10 bits of mantissa) on gfx942"
+        return rounded(torch.float16, reason, ulps=0, sums=2)
+    return rounded(dtype, "products are summed in f32, then rounded", ulps=ulps, sums=sums)
 
 
 def quantized(dtype: torch.dtype, *, share: float = 0.01) -> Tolerance:

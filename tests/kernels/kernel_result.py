@@ -9,12 +9,28 @@ from pathlib import Path
 from typing import Any, Self
 
 from kernel_case import Case
+from kernel_library import cache_folder
 
-__all__ = ["Launch", "Outcome", "judge", "parse_launches"]
+__all__ = ["Job", "Launch", "Outcome", "judge", "parse_launches"]
 
 _LAUNCH = re.compile(
     r"^asmevo emulated device: launch of (?P<kernel>\S+): .* (?P<count>\d+) wave instructions", re.M
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A case to run on an architecture."""
+
+    case: str
+    arch: str
+    key: str
+    """Digest of what the outcome depends on."""
+
+    @property
+    def path(self) -> Path:
+        """The result file."""
+        return cache_folder("kernels") / self.arch / f"{self.case}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +49,6 @@ class Outcome:
     case: str
     arch: str
     key: str
-    """Digest of what the outcome depends on."""
     reason: str
     seconds: float
     launches: tuple[Launch, ...]

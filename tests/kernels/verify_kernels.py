@@ -2,7 +2,7 @@
 
     scripts/verify_kernels [--arch gfx942] [--only PATTERN] [--jobs 2] [--fresh] [--table FILE]
 
-Each case runs in a process of its own and leaves a result file, so a crash costs one case and an
+Each case runs in a child process and leaves a result file, so a crash costs one case and an
 interrupted run goes on where it stopped. A result counts as long as the device, the case's module
 and the harness are the same.
 """
@@ -16,44 +16,27 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from kernel_case import ARCHES, Case, find_cases
-from kernel_library import cache_folder, get_library
-from kernel_result import Outcome, judge, parse_launches
+from kernel_library import get_library
+from kernel_result import Job, Outcome
 from kernel_table import format_table
 
 from asmevo import native
 
-__all__ = ["main", "run_case"]
+__all__ = ["find_jobs", "main", "run_jobs"]
 
 _HERE = Path(__file__).parent
-_TIMEOUT_S = 900
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A case on an architecture."""
-
-    case: Case
-    arch: str
-    key: str
-
-    @property
-    def path(self) -> Path:
-        """The result file."""
-        return cache_folder("kernels") / self.arch / f"{self.case.id}.json"
 
 
 def make_key(case: Case) -> str:
     """Digest of the device, the harness, the case's module and the wheel's version."""
-    sources = [
-        _HERE / f"{name}.py" for name in ("kernel_trial", "kernel_case", f"{case.library}_library")
-    ]
+    names = ("kernel_trial", "kernel_case", f"{case.library}_library")
+    sources = [_HERE / f"{name}.py" for name in names]
     sources += [Path(sys.modules[case.function.__module__].__file__ or "")]
     digest = hashlib.sha256(get_library(case.library).version.encode())
     for path in [native.emulator_library(), *sources]:
@@ -61,42 +44,14 @@ def make_key(case: Case) -> str:
     return digest.hexdigest()[:16]
 
 
-def run_case(job: Job) -> Outcome:
-    """Run one case in a child process and write its result file."""
-    job.path.parent.mkdir(parents=True, exist_ok=True)
-    output, log = job.path.with_suffix(".partial"), job.path.with_suffix(".log")
-    output.unlink(missing_ok=True)
-    child = [sys.executable, str(_HERE / "run_kernel_case.py"), job.case.id]
-    child += ["--arch", job.arch, "--output", str(output)]
-    emulate = [sys.executable, "-m", "asmevo", "emulate", "--arch", job.arch, "--threads", "1"]
-    start = time.monotonic()
-    with log.open("wb") as stream:
-        try:
-            exit_code = subprocess.run(
-                [*emulate, "--", *child],
-                stdout=stream,
-                stderr=stream,
-                timeout=_TIMEOUT_S,
-                check=False,
-                env=os.environ | {"ASMEVO_EMULATOR_LOG": "1", "OMP_NUM_THREADS": "1"},
-            ).returncode
-        except subprocess.TimeoutExpired:
-            exit_code = -9
-    seconds = time.monotonic() - start
-    written = json.loads(output.read_text()) if output.is_file() else None
-    launches = parse_launches(log.read_text(errors="replace"))
-    outcome = Outcome(
-        case=job.case.id,
-        arch=job.arch,
-        key=job.key,
-        reason=judge(job.case, exit_code, written, launches),
-        seconds=round(seconds, 1),
-        launches=launches,
-        comparisons=tuple(written["comparisons"]) if written else (),
-    )
-    output.write_text(outcome.to_json())
-    output.rename(job.path)
-    return outcome
+def find_jobs(arches: Sequence[str], *, only: str = "*", fast: bool = False) -> list[Job]:
+    """Jobs of the cases whose id matches the pattern."""
+    return [
+        Job(case=case.id, arch=arch, key=make_key(case))
+        for case in find_cases()
+        for arch in arches
+        if arch in case.arches and fnmatch.fnmatch(case.id, only) and (case.is_fast or not fast)
+    ]
 
 
 def _find_done(job: Job) -> Outcome | None:
@@ -106,22 +61,29 @@ def _find_done(job: Job) -> Outcome | None:
     return outcome if outcome.key == job.key else None
 
 
-def _run_all(jobs: Iterable[Job], *, processes: int, fresh: bool) -> dict[Job, Outcome]:
-    outcomes: dict[Job, Outcome] = {}
-    with ThreadPoolExecutor(processes) as pool:
-        running = {}
-        for job in jobs:
-            done = None if fresh else _find_done(job)
-            if done is None:
-                running[pool.submit(run_case, job)] = job
-            else:
-                outcomes[job] = done
-        for future in as_completed(running):
-            job = running[future]
-            outcomes[job] = outcome = future.result()
-            verdict = f"FAILED: {outcome.reason}" if outcome.reason else "ok"
-            print(f"{job.arch} {job.case.id} {outcome.seconds:.1f} s {verdict}", flush=True)
-    return outcomes
+def _run_host(arch: str, jobs: Sequence[Job], processes: int) -> None:
+    host = [sys.executable, str(_HERE / "kernel_host.py")]
+    emulate = [sys.executable, "-m", "asmevo", "emulate", "--arch", arch, "--threads", "1"]
+    # Triton 3.9 warns when nothing says whether products and sums may be fused.
+    environment = {
+        "ASMEVO_EMULATOR_LOG": "1",
+        "OMP_NUM_THREADS": "1",
+        "TRITON_DEFAULT_FP_FUSION": "1",
+    }
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump([asdict(job) for job in jobs], file)
+        file.flush()
+        command = [*emulate, "--", *host, file.name, "--processes", str(processes)]
+        subprocess.run(command, check=True, env=os.environ | environment)
+
+
+def run_jobs(jobs: Sequence[Job], *, processes: int, fresh: bool = False) -> dict[Job, Outcome]:
+    """Run what has no result yet; outcomes of all."""
+    for arch in ARCHES:
+        own = [job for job in jobs if job.arch == arch and (fresh or _find_done(job) is None)]
+        if own:
+            _run_host(arch, own, processes)
+    return {job: Outcome.read(job.path) for job in jobs}
 
 
 def main() -> None:
@@ -134,24 +96,17 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="run again what has a result")
     parser.add_argument("--table", type=Path, help="write the results as Markdown")
     arguments = parser.parse_args()
-    jobs = [
-        Job(case=case, arch=arch, key=make_key(case))
-        for case in find_cases()
-        for arch in arguments.arch or ARCHES
-        if arch in case.arches
-        and fnmatch.fnmatch(case.id, arguments.only)
-        and (case.is_fast or not arguments.fast)
-    ]
+    jobs = find_jobs(arguments.arch or ARCHES, only=arguments.only, fast=arguments.fast)
     if not jobs:
         parser.error(f"no case is called {arguments.only}")
-    outcomes = _run_all(jobs, processes=arguments.jobs, fresh=arguments.fresh)
+    outcomes = run_jobs(jobs, processes=arguments.jobs, fresh=arguments.fresh)
     if arguments.table:
-        pairs = [(job.case, outcomes[job]) for job in jobs]
-        arguments.table.write_text(format_table(pairs))
+        cases = {case.id: case for case in find_cases()}
+        arguments.table.write_text(format_table([(cases[j.case], outcomes[j]) for j in jobs]))
         print(f"Wrote {arguments.table}")
     failed = [job for job in jobs if outcomes[job].reason]
     for job in failed:
-        print(f"FAILED {job.arch} {job.case.id}: {outcomes[job].reason}")
+        print(f"FAILED {job.arch} {job.case}: {outcomes[job].reason}")
     print(f"{len(jobs) - len(failed)} of {len(jobs)} passed")
     sys.exit(1 if failed else 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from kernel_case import EXACT, kernel_case, rounded
+from kernel_case import EXACT, kernel_case, multiplied, rounded
 from kernel_trial import Trial
 
 _MOE = "vllm.model_executor.layers.fused_moe"
@@ -95,8 +95,7 @@ def _fused_moe(
 def fused_moe(trial: Trial) -> None:
     x, weight = trial.randn(_TOKENS, 72), trial.randn(_EXPERTS, 40, 72)
     out, experts, share = _fused_moe(trial, x, weight)
-    dtype = torch.float16 if trial.dtype == torch.float32 else trial.dtype
-    tolerance = rounded(dtype, "f32 sums (of xf32 products for f32), rounded", ulps=0.5, sums=0.2)
+    tolerance = multiplied(trial.dtype)
     trial.check("out", out, _expert_products(x, weight, experts, share), tolerance)
 
 
@@ -245,8 +244,7 @@ def batched_moe(trial: Trial) -> None:
     )
     expected = torch.einsum("etk,enk->etn", x.double(), weight.double())
     expected[torch.arange(20)[None, :] >= counts[:, None]] = 0
-    dtype = torch.float16 if trial.dtype == torch.float32 else trial.dtype
-    tolerance = rounded(dtype, "f32 sums (of xf32 products for f32), rounded", ulps=0.5, sums=0.2)
+    tolerance = multiplied(trial.dtype)
     trial.check("out", out, expected, tolerance)
 
 
