@@ -117,3 +117,11 @@ def test_graph_refuses_what_waits_for_the_device(graphs: Any) -> None:
 
 def test_graph_raises_what_an_operation_throws_at_replay(graphs: Any) -> None:
     assert "index out of range" in graphs["fail_at_replay"]
+
+
+def test_rest_of_torch_knows_the_device() -> None:
+    results = run_on_device("torch_around_cuda.py")
+
+    assert results.pop("widen_softmax") < 1e-3
+    assert [name for name, result in results.items() if result is not True] == []
+    assert len(results) == 10

@@ -8,5 +8,6 @@
 #include "host_view.cpp"
 #include "install.cpp"
 #include "precision.cpp"
+#include "profiler.cpp"
 #include "stream.cpp"
 #include "tensors.cpp"

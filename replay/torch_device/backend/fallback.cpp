@@ -143,11 +143,54 @@ void results_to_device(const c10::FunctionSchema& schema, HostViews& views,
     }
 }
 
+/// CUDA's softmax of half precision may give float, and then takes the gradient of that; the CPU's has
+/// one type. Both are computed in float here.
+class SoftmaxTypes {
+  public:
+    void widen(const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
+        const std::string& name = schema.name();
+        const size_t first = stack.size() - schema.arguments().size();
+        if (name == "aten::_softmax" || name == "aten::_log_softmax") {
+            if (stack[first + 2].toBool()) {
+                stack[first] = stack[first].toTensor().to(at::kFloat);
+                stack[first + 2] = false;
+            }
+        } else if (name == "aten::_softmax_backward_data" ||
+                   name == "aten::_log_softmax_backward_data") {
+            IValue& input_type = stack[first + 3];
+            if (input_type.toScalarType() != stack[first].toTensor().scalar_type()) {
+                type_ = input_type.toScalarType();
+                input_type = static_cast<int64_t>(at::kFloat);
+                if (schema.arguments().size() > 4) {
+                    out_ = stack[first + 4].toTensor();
+                    stack[first + 4] = out_.to(at::kFloat);
+                }
+            }
+        }
+    }
+
+    void narrow(torch::jit::Stack& stack) const {
+        if (out_.defined()) {
+            out_.copy_(stack.back().toTensor());
+            stack.back() = out_;
+        } else if (type_) {
+            stack.back() = stack.back().toTensor().to(*type_);
+        }
+    }
+
+  private:
+    std::optional<at::ScalarType> type_;
+    at::Tensor out_;
+};
+
 void run(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool in_float) {
     const c10::FunctionSchema& schema = op.schema();
     Arguments arguments(schema, in_float);
     arguments.to_host(stack);
+    SoftmaxTypes softmax;
+    softmax.widen(schema, stack);
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+    softmax.narrow(stack);
     arguments.views().write_back();
     results_to_device(schema, arguments.views(), stack);
 }

@@ -9,6 +9,7 @@
 #include "graph_capture.h"
 #include "hip_runtime.h"
 #include "hooks.h"
+#include "profiler.h"
 #include "stream.h"
 #include "tensors.h"
 
@@ -43,6 +44,7 @@ ASMEVO_EXPORT const char* asmevo_torch_install(const char* hip_library) {
         register_allocator();
         register_guard();
         register_hooks();
+        register_profiler();
         return nullptr;
     } catch (const c10::Error& caught) {
         error = caught.what_without_backtrace();
