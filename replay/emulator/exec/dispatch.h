@@ -34,9 +34,8 @@ class CodeSegment {
         }
         return decode_at(pc);
     }
-    /// Whether code reachable from `entry` has atomics on global memory, so that the order of workgroups can show in
-    /// results. Indirect jumps count as reaching anything.
-    bool has_global_atomics(uint64_t entry);
+    /// The highest order of the code reachable from `entry`; indirect jumps count as reaching anything.
+    Ordering highest_ordering(uint64_t entry);
     Target target() const { return target_; }
     uint64_t address() const { return address_; }
     uint64_t size() const { return size_; }
@@ -46,8 +45,8 @@ class CodeSegment {
 
     Target target_;
     uint64_t address_, size_;
-    std::map<uint64_t, bool> atomics_;  // by entry
     std::unique_ptr<std::atomic<const Inst*>[]> slots_;
+    std::map<uint64_t, Ordering> orderings_;  // by entry
     std::mutex mutex_;
 };
 
@@ -75,7 +74,7 @@ struct DispatchRequest {
     uint32_t dynamic_lds = 0;           // bytes on top of group_segment_size
     uint64_t kernarg_address = 0;       // device-visible, kernarg_size bytes, hidden arguments filled
     uint64_t dispatch_packet_address = 0;  // a 64-byte AQL packet
-    bool is_cooperative = false;
+    uint32_t compute_units = 0;         // of the chip; 0: of the target's usual one
 };
 
 /// Execution count and modelled stall of one instruction, summed over waves.
@@ -100,7 +99,8 @@ struct DispatchOptions {
     bool collect_profile = false;
     unsigned threads = 0;               // 0: all cores
     bool reverse_waves = false;         // waves of a workgroup take turns from the last to the first
-    uint64_t max_wave_instructions = 0; // 0: the default watchdog
+    uint64_t max_wave_instructions = 0; // of a workgroup; 0: the default watchdog
+    uint32_t max_idle_ms = 10'000;      // while all resident workgroups wait for one another
     CheckSet checks = kCheckWaits;
     OnFinding on_finding = OnFinding::kEnd;
 };
@@ -110,7 +110,7 @@ struct DispatchContext {
     const DispatchRequest* request = nullptr;
     const DispatchOptions* options = nullptr;
     uint64_t entry = 0;                      // first pc: past the compatibility prologue when kernargs are preloaded
-    uint64_t max_wave_instructions = 0;
+    uint64_t max_wave_instructions = 0;      // of a workgroup
     std::atomic<uint64_t> wave_instructions{0};
 };
 

@@ -25,6 +25,31 @@ std::string listing(const DispatchContext& dispatch, uint64_t pc) {
     return text;
 }
 
+/// The instructions of a loop, cut in the middle where it is long.
+std::string loop_listing(const DispatchContext& dispatch, uint64_t first, uint64_t last) {
+    const KernelImage& kernel = *dispatch.request->kernel;
+    std::vector<std::string> lines;
+    for (uint64_t at = first; at <= last;) {
+        unsigned size = 0;
+        std::string line = text_at(*kernel.code, at, size);
+        if (size == 0) {
+            break;
+        }
+        lines.push_back("\n    +" + hex(at - kernel.entry) + "  " + line);
+        at += 4ull * size;
+    }
+    constexpr size_t kMost = 12;
+    if (lines.size() > kMost) {
+        lines.erase(lines.begin() + kMost / 2, lines.end() - kMost / 2);
+        lines.insert(lines.begin() + kMost / 2, "\n    ...");
+    }
+    std::string text;
+    for (const std::string& line : lines) {
+        text += line;
+    }
+    return text;
+}
+
 std::string place(const Dim3& id) {
     return "workgroup (" + std::to_string(id.x) + ", " + std::to_string(id.y) + ", " +
            std::to_string(id.z) + ")";
@@ -32,7 +57,8 @@ std::string place(const Dim3& id) {
 
 const char* state_name(WaveState state) {
     switch (state) {
-        case WaveState::kRunning: return "running";
+        case WaveState::kRunning: case WaveState::kYielded: return "running";
+        case WaveState::kAwaitsTurn: return "waiting for its workgroup's turn";
         case WaveState::kAtBarrier: return "at a barrier";
         case WaveState::kDone: return "ended";
     }
@@ -58,16 +84,22 @@ std::string fault_report(const DispatchContext& dispatch, const Wave& wave, uint
     return text + listing(dispatch, pc);
 }
 
-std::string watchdog_report(const DispatchContext& dispatch, const Workgroup& group) {
+std::string endless_report(const DispatchContext& dispatch, const Workgroup& group,
+                           const std::vector<SpinWatch>& spins, const std::string& why) {
     const KernelImage& kernel = *dispatch.request->kernel;
-    std::string text = "kernel " + kernel.name + ": did not end within " +
-                       std::to_string(dispatch.max_wave_instructions) + " wave instructions; " +
-                       place(group.id);
-    for (const auto& wave : group.waves) {
-        text += "\n  wave " + std::to_string(wave->wave_id) + " " + state_name(wave->state) + ", pc +" +
-                hex(wave->pc - kernel.entry);
+    std::string text = "kernel " + kernel.name + ": " + why + "; " + place(group.id);
+    const SpinWatch* shown = nullptr;
+    for (size_t i = 0; i < spins.size(); ++i) {
+        const Wave& wave = *group.waves[i];
+        text += "\n  wave " + std::to_string(i) + " " + state_name(wave.state) + ", pc +" + hex(wave.pc - kernel.entry);
+        bool is_live = wave.state == WaveState::kRunning || wave.state == WaveState::kYielded;
+        if (is_live && spins[i].is_looping()) {
+            text += ", loops between +" + hex(spins[i].first() - kernel.entry) + " and +" +
+                    hex(spins[i].last() - kernel.entry);
+            shown = shown ? shown : &spins[i];
+        }
     }
-    return text;
+    return shown ? text + loop_listing(dispatch, shown->first(), shown->last()) : text;
 }
 
 void fault_beyond_allocation(const Wave& wave, const Inst& inst) {

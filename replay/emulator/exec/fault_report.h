@@ -2,15 +2,19 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "exec/dispatch.h"
 #include "exec/fault.h"
+#include "exec/spin_watch.h"
 
 namespace asmevo::emulator {
 
 std::string fault_report(const DispatchContext& dispatch, const Wave& wave, uint64_t pc,
                          const Fault& fault);
-std::string watchdog_report(const DispatchContext& dispatch, const Workgroup& group);
+/// `why` a workgroup never ends, and where its waves are; the loops that they are in are shown.
+std::string endless_report(const DispatchContext& dispatch, const Workgroup& group,
+                           const std::vector<SpinWatch>& spins, const std::string& why);
 
 /// A pc as reports show it: "+0x10" behind the kernel's entry.
 std::string place_text(const Wave& wave, uint64_t pc);

@@ -27,7 +27,13 @@ struct Dim3 {
 struct Workgroup;
 struct DispatchContext;
 
-enum class WaveState : uint8_t { kRunning, kAtBarrier, kDone };
+enum class WaveState : uint8_t {
+    kRunning,
+    kYielded,     // sleeps or spins: goes on when its workgroup gets the next turn
+    kAwaitsTurn,  // before an instruction that must keep the order of workgroups
+    kAtBarrier,
+    kDone,
+};
 
 /// A memory operation whose result registers may not be read yet.
 struct PendingOp {

@@ -1,5 +1,7 @@
 #include "exec/workgroup_run.h"
 
+#include <algorithm>
+
 #include "exec/fault.h"
 #include "exec/fault_report.h"
 #include "exec/scalar/scalar_rows.h"
@@ -13,24 +15,26 @@ constexpr unsigned kSlice = 4096;
 
 }  // namespace
 
-WorkgroupRun::WorkgroupRun(DispatchContext& dispatch, Dim3 id, Collected& collected)
+WorkgroupRun::WorkgroupRun(DispatchContext& dispatch)
     : dispatch_(dispatch),
       code_(*dispatch.request->kernel->code),
-      collected_(collected),
       is_timed_(dispatch.options->model_timing || dispatch.options->collect_profile) {
     if (dispatch.options->checks != kNoChecks) {
-        checks_.emplace(dispatch, collected.findings);
+        checks_.emplace(dispatch, findings_);
     }
-    restart(id);
 }
 
-void WorkgroupRun::restart(Dim3 id) {
+void WorkgroupRun::restart(Dim3 id, Ordering stop_at) {
+    stop_at_ = stop_at;
+    idle_steps_ = 0;
     set_up_workgroup(dispatch_, id, storage_);
     wave_count_ = storage_.group.waves.size();
     instructions_ = 0;
+    findings_ = FindingLog();
     if (checks_) {
         checks_->restart(storage_.group);
     }
+    spins_.assign(wave_count_, SpinWatch());
     if (is_timed_) {
         timers_.resize(wave_count_);
         for (WaveTimer& timer : timers_) {
@@ -39,28 +43,68 @@ void WorkgroupRun::restart(Dim3 id) {
     }
 }
 
-bool WorkgroupRun::step() {
+bool WorkgroupRun::step(Collected& collected) {
+    collected_ = &collected;
     bool is_live = false;
+    bool is_idle = true;
     uint64_t before = instructions_;
     for (size_t i = 0; i < wave_count_; ++i) {
         size_t index = dispatch_.options->reverse_waves ? wave_count_ - 1 - i : i;
         Wave& wave = *storage_.group.waves[index];
+        if (wave.state == WaveState::kYielded) {
+            wave.state = WaveState::kRunning;
+        }
         if (wave.state == WaveState::kRunning) {
             run_slice(wave);
         }
         is_live = is_live || wave.state != WaveState::kDone;
+        is_idle = is_idle && wave.state != WaveState::kRunning;
     }
-    uint64_t ran = instructions_ - before;
-    uint64_t total = dispatch_.wave_instructions.fetch_add(ran, std::memory_order_relaxed) + ran;
-    if (is_live && total > dispatch_.max_wave_instructions) {
-        throw FaultReport{watchdog_report(dispatch_, storage_.group)};
+    dispatch_.wave_instructions.fetch_add(instructions_ - before, std::memory_order_relaxed);
+    if (!is_live) {
+        if (is_timed_) {
+            collected.timing.add(timers_);
+        }
+        return true;
     }
-    if (is_live) {
-        release_barrier();
-    } else if (is_timed_) {
-        collected_.timing.add(timers_);
+    if (instructions_ > dispatch_.max_wave_instructions) {
+        throw endless("did not end within " + std::to_string(dispatch_.max_wave_instructions) +
+                      " wave instructions");
     }
-    return !is_live;
+    bool is_released = release_barrier();
+    idle_steps_ = is_idle && !is_released ? idle_steps_ + 1 : 0;
+    return false;
+}
+
+void WorkgroupRun::give_turn() {
+    stop_at_ = Ordering::kNever;
+    idle_steps_ = 0;
+    for (auto& wave : storage_.group.waves) {
+        if (wave->state == WaveState::kAwaitsTurn) {
+            wave->state = WaveState::kRunning;
+        }
+    }
+}
+
+bool WorkgroupRun::is_stuck() const {
+    for (const auto& wave : storage_.group.waves) {
+        bool waits = wave->state == WaveState::kDone || wave->state == WaveState::kAtBarrier ||
+                     spins_[wave->wave_id].is_spinning();
+        if (!waits) {
+            return false;
+        }
+    }
+    return true;
+}
+
+FaultReport WorkgroupRun::endless(const std::string& why) {
+    for (const auto& wave : storage_.group.waves) {
+        if (wave->state == WaveState::kRunning || wave->state == WaveState::kYielded) {
+            Reporter(dispatch_, findings_).note(*wave, wave->pc, Fault(why, -1, "endless"));
+            break;
+        }
+    }
+    return FaultReport{endless_report(dispatch_, storage_.group, spins_, why)};
 }
 
 void WorkgroupRun::meet_clocks() {
@@ -78,17 +122,22 @@ void WorkgroupRun::meet_clocks() {
 }
 
 void WorkgroupRun::note_stall(uint64_t pc, uint64_t cycles) {
-    if (!collected_.counters.empty()) {
-        collected_.counters[(pc - code_.address()) / 4].stall += cycles;
+    if (!collected_->counters.empty()) {
+        collected_->counters[(pc - code_.address()) / 4].stall += cycles;
     }
 }
 
-void WorkgroupRun::release_barrier() {
-    // Ended waves no longer take part (CDNA3 ISA, s_barrier).
+/// False when it is not complete. Ended waves no longer take part (CDNA3 ISA, s_barrier).
+bool WorkgroupRun::release_barrier() {
+    bool is_complete = false;
     for (auto& wave : storage_.group.waves) {
-        if (wave->state == WaveState::kRunning) {
-            return;
+        if (wave->state != WaveState::kAtBarrier && wave->state != WaveState::kDone) {
+            return false;
         }
+        is_complete = is_complete || wave->state == WaveState::kAtBarrier;
+    }
+    if (!is_complete) {
+        return false;
     }
     if (checks_) {
         checks_->pass_barrier(storage_.group);
@@ -100,6 +149,17 @@ void WorkgroupRun::release_barrier() {
         if (wave->state == WaveState::kAtBarrier) {
             wave->state = WaveState::kRunning;
         }
+    }
+    return true;
+}
+
+void WorkgroupRun::note_branch_back(Wave& wave, uint64_t from) {
+    switch (spins_[wave.wave_id].note(wave, code_, from, wave.pc)) {
+        case SpinWatch::Verdict::kGoesOn: return;
+        case SpinWatch::Verdict::kSpins: wave.state = WaveState::kYielded; return;
+        case SpinWatch::Verdict::kEndless:
+            throw endless("endless loop: wave " + std::to_string(wave.wave_id) +
+                          " reads nothing in it that could change");
     }
 }
 
@@ -113,7 +173,7 @@ void WorkgroupRun::run_slice(Wave& wave) {
             is_timed_ ? execute<true, false>(wave, pc) : execute<false, false>(wave, pc);
         }
     } catch (const Fault& fault) {
-        Reporter(dispatch_, collected_.findings).note(wave, pc, fault);
+        Reporter(dispatch_, findings_).note(wave, pc, fault);
         throw FaultReport{fault_report(dispatch_, wave, pc, fault)};
     }
     instructions_ += wave.instructions - before;
@@ -132,6 +192,10 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
             }
             continue;
         }
+        if (inst.ordering >= stop_at_) [[unlikely]] {
+            wave.state = WaveState::kAwaitsTurn;
+            return;
+        }
         if (inst.arch_vgprs > wave.arch_vgpr_count || inst.acc_vgprs > wave.acc_vgpr_count) {
             fault_beyond_allocation(wave, inst);
         }
@@ -144,16 +208,19 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
         }
         if constexpr (kTimed) {
             uint64_t stall = timers_[wave.wave_id].issue(wave, inst);
-            if (!collected_.counters.empty()) {
-                PcCounter& counter = collected_.counters[(pc - code_.address()) / 4];
+            if (!collected_->counters.empty()) {
+                PcCounter& counter = collected_->counters[(pc - code_.address()) / 4];
                 ++counter.executions;
                 counter.stall += stall;
             }
         }
         inst.run(wave, inst);
-        if constexpr (kTimed) {
-            if (wave.pc != pc + 4u * inst.size_dwords) {
+        if (wave.pc != pc + 4u * inst.size_dwords) {
+            if constexpr (kTimed) {
                 timers_[wave.wave_id].take_branch();
+            }
+            if (wave.pc <= pc) {
+                note_branch_back(wave, pc);
             }
         }
         if constexpr (kChecked) {

@@ -5,6 +5,8 @@
 
 #include "exec/checks/workgroup_checks.h"
 #include "exec/dispatch.h"
+#include "exec/ordering.h"
+#include "exec/spin_watch.h"
 #include "exec/timing.h"
 #include "exec/wave_setup.h"
 
@@ -29,30 +31,48 @@ struct Collected {
 
 class WorkgroupRun {
   public:
-    WorkgroupRun(DispatchContext& dispatch, Dim3 id, Collected& collected);
+    explicit WorkgroupRun(DispatchContext& dispatch);
 
-    /// Gives every live wave one slice; true when all have ended. Throws FaultReport.
-    bool step();
+    /// Sets up a workgroup, in the storage of the last one. Its waves stop before instructions of order `stop_at` and
+    /// above, until it is their turn.
+    void restart(Dim3 id, Ordering stop_at);
+    /// Gives every live wave one slice on this thread; true when all have ended. Throws FaultReport.
+    bool step(Collected& collected);
+    /// From now on nothing holds its waves.
+    void give_turn();
+
+    /// In the last two steps every live wave gave its slice up: it slept, spun, stood at a barrier or waited for its turn.
+    bool is_idle() const { return idle_steps_ > 1; }
+    /// Every live wave stands at a barrier or spins without any change.
+    bool is_stuck() const;
+    /// What to say of a workgroup that never ends: `why`, and where its waves are.
+    FaultReport endless(const std::string& why);
+
+    /// What its checks found, and the fault that it ended with.
+    FindingLog& findings() { return findings_; }
 
     uint64_t wave_count() const { return wave_count_; }
     uint64_t instructions() const { return instructions_; }
-    /// Sets up the next workgroup in the same storage.
-    void restart(Dim3 id);
 
   private:
     void run_slice(Wave& wave);
     template <bool kTimed, bool kChecked>
     void execute(Wave& wave, uint64_t& pc);
+    void note_branch_back(Wave& wave, uint64_t from);
     void note_stall(uint64_t pc, uint64_t cycles);
-    void release_barrier();
+    bool release_barrier();
     void meet_clocks();
 
     DispatchContext& dispatch_;
     CodeSegment& code_;
     WorkgroupStorage storage_;
-    Collected& collected_;
+    Collected* collected_ = nullptr;  // of the thread that steps
     bool is_timed_;
+    Ordering stop_at_ = Ordering::kNever;
+    unsigned idle_steps_ = 0;
     std::vector<WaveTimer> timers_;
+    std::vector<SpinWatch> spins_;
+    FindingLog findings_;
     std::optional<WorkgroupChecks> checks_;  // none: nothing is checked
     size_t wave_count_ = 0;
     uint64_t instructions_ = 0;

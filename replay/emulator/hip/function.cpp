@@ -1,6 +1,7 @@
 // Attributes and occupancy of functions.
 #include <algorithm>
 
+#include "exec/occupancy.h"
 #include "hip/api.h"
 #include "hip/device.h"
 #include "hip/module.h"
@@ -9,7 +10,7 @@
 namespace asmevo::emulator::hip {
 namespace {
 
-constexpr uint32_t kMaxBlockThreads = 1024, kMaxBlocksPerUnit = 32, kSimds = 4, kWavesPerSimd = 8;
+constexpr uint32_t kMaxBlockThreads = 1024;
 
 uint64_t max_dynamic_lds(const Function& function) {
     return chip().lds_bytes - std::min(chip().lds_bytes, function.image.group_segment_size);
@@ -87,23 +88,12 @@ Error suggest_block(int* grid, int* block, const Function* function, size_t dyna
 
 }  // namespace
 
-// Registers: 512 a lane and SIMD in granules of 8, architectural and accumulation ones together
-// (gfx90a and later).
 uint32_t max_active_blocks(const Function& function, uint32_t threads, uint64_t dynamic_lds) {
-    const uint64_t lds = function.image.group_segment_size + dynamic_lds;
     if (threads == 0 || threads > function.metadata.max_flat_workgroup_size ||
-        lds > chip().lds_bytes) {
+        dynamic_lds > chip().lds_bytes) {
         return 0;
     }
-    const uint32_t vgprs =
-        static_cast<uint32_t>(round_up(std::max(function.metadata.vgpr_count, 1u), 8));
-    const uint32_t waves_per_simd = std::min(kWavesPerSimd, 512 / std::min(vgprs, 512u));
-    const uint32_t waves = (threads + 63) / 64;
-    uint32_t blocks = std::min(kMaxBlocksPerUnit, kSimds * waves_per_simd / waves);
-    if (lds != 0) {
-        blocks = static_cast<uint32_t>(std::min<uint64_t>(blocks, chip().lds_bytes / lds));
-    }
-    return blocks;
+    return workgroups_per_unit(function.image, threads, dynamic_lds);
 }
 
 HIP_SLOT(hipFuncGetAttribute)(int* value, int attribute, const Function* function) {

@@ -185,7 +185,7 @@ Error run_kernel(const PreparedLaunch& launch) {
     request.dynamic_lds = shape.dynamic_lds;
     request.kernarg_address = g_memory.kernarg;
     request.dispatch_packet_address = g_memory.packet;
-    request.is_cooperative = launch.is_cooperative;
+    request.compute_units = chip().compute_units;
     distrust_host_mappings();
     const DispatchResult result = run_dispatch(request, dispatch_options());
     t_report = format_report(function, result);

@@ -72,6 +72,15 @@ struct LdsShape {
     bool from_memory = false;  // LDS-DMA: lane l writes at M0 + offset + l * bytes
 };
 
+/// What an instruction does to what other workgroups see (exec/ordering.h); decided by CodeSegment.
+enum class Ordering : uint8_t {
+    kFree,          // nothing that they see in time
+    kStore,         // writes memory, in a way whose order does not show by itself
+    kRounds,        // adds floats to memory: the order shows in the last bits
+    kSynchronises,  // learns what others did
+    kNever,         // above every instruction's
+};
+
 /// Source order by encoding
 ///   SOP*, VOP*, VOP3P: as the ISA's src0, src1, src2. v_cndmask's mask and v_addc's carry-in are src[2]; carry-out is
 ///     dst[1]; VOPC's result is dst[0] of type kMask. In short forms the decoder fills these with VCC.
@@ -112,6 +121,7 @@ struct Inst {
     uint8_t read_count = 0, write_count = 0;
     WaitClass wait_class = WaitClass::kNone;
     LdsShape lds_shape;
+    Ordering ordering = Ordering::kFree;
 };
 
 /// Decodes the instruction at `words` (at most `available` dwords are read).

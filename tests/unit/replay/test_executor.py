@@ -41,7 +41,9 @@ def test_jump_to_an_illegal_address_faults(target: str, reason: str) -> None:
 
 
 def test_endless_loop_is_ended_by_the_watchdog() -> None:
-    outcome = run_kernel(".Lloop:\n  s_branch .Lloop", options={"max_wave_instructions": "100000"})
+    body = ".Lloop:\n  s_add_u32 s10, s10, 1\n  s_branch .Lloop"
+
+    outcome = run_kernel(body, options={"max_wave_instructions": "100000"})
 
     assert outcome.status == 719
     assert "did not end within 100000 wave instructions" in outcome.report

@@ -28,6 +28,9 @@ void waitcnt(Wave& wave, const Inst& inst) {
     wait_counters(wave, (simm & 15) | (simm >> 14 & 3) << 4, simm >> 8 & 15);
 }
 
+// A wave that sleeps waits for something: the others get its time.
+void sleep(Wave& wave, const Inst&) { wave.state = WaveState::kYielded; }
+
 void trap(Wave&, const Inst& inst) {
     throw Fault("the program stopped itself with s_trap " +
                 std::to_string(static_cast<u32>(inst.simm) & 0xff) + " (a failed assertion or llvm.trap)");
@@ -71,7 +74,7 @@ const OpInfo kRows[] = {
     row("s_barrier", 10, Category::kBarrier, barrier),
     row("s_waitcnt", 12, Category::kWait, waitcnt),
     row("s_sethalt", 13, Category::kSalu, set_halt),
-    row("s_sleep", 14, Category::kNop, nothing),
+    row("s_sleep", 14, Category::kNop, sleep),
     row("s_setprio", 15, Category::kSalu, nothing),
     row("s_sendmsg", 16, Category::kMessage, nothing, kReadsM0),
     row("s_sendmsghalt", 17, Category::kMessage, send_message_and_halt, kReadsM0),
