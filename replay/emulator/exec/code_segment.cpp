@@ -44,4 +44,13 @@ const Inst& CodeSegment::decode_at(uint64_t pc) {
     return *known;
 }
 
+bool CodeSegment::decodes_at(uint64_t pc) {
+    try {
+        at(pc);
+        return true;
+    } catch (const Fault&) {
+        return false;
+    }
+}
+
 }  // namespace asmevo::emulator

@@ -34,6 +34,7 @@ class CodeSegment {
         }
         return decode_at(pc);
     }
+    bool decodes_at(uint64_t pc);
     /// The highest order of the code reachable from `entry`; indirect jumps count as reaching anything.
     Ordering highest_ordering(uint64_t entry);
     Target target() const { return target_; }

@@ -29,7 +29,7 @@ std::string listing(const DispatchContext& dispatch, uint64_t pc) {
 std::string loop_listing(const DispatchContext& dispatch, uint64_t first, uint64_t last) {
     const KernelImage& kernel = *dispatch.request->kernel;
     std::vector<std::string> lines;
-    for (uint64_t at = first; at <= last; at += 4ull * kernel.code->at(at).size_dwords) {
+    for (uint64_t at = first; at <= last && kernel.code->decodes_at(at); at += 4ull * kernel.code->at(at).size_dwords) {
         lines.push_back("\n    +" + hex(at - kernel.entry) + "  " + instruction_text(*kernel.code, at));
     }
     constexpr size_t kMost = 12;

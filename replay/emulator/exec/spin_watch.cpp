@@ -72,6 +72,9 @@ void SpinWatch::start(uint64_t from, uint64_t to) {
 SpinWatch::Loop SpinWatch::classify(CodeSegment& code) const {
     Loop loop = Loop::kClosed;
     for (uint64_t pc = to_; pc <= from_;) {
+        if (!code.decodes_at(pc)) {
+            return Loop::kStores;  // data that the loop jumps over
+        }
         const Inst& inst = code.at(pc);
         if (stores_or_leaves(inst)) {
             return Loop::kStores;
