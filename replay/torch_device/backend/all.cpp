@@ -1,5 +1,6 @@
 // One translation unit, so that torch's headers are read once: the build is at run time.
 #include "allocator.cpp"
+#include "composite.cpp"
 #include "fallback.cpp"
 #include "generator.cpp"
 #include "graph_capture.cpp"

@@ -12,6 +12,7 @@
 #include "tensors.h"
 
 #include "allocator.h"
+#include "composite.h"
 #include "fallback.h"
 #include "graph_capture.h"
 #include "hip_runtime.h"
@@ -130,6 +131,7 @@ void register_kernels() {
     for (const char* name : kHostKernels) {
         aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&host_kernel>());
     }
+    register_composites(aten);
     all.fallback(torch::CppFunction::makeFromBoxedFunction<&host_kernel>());
 }
 
