@@ -122,7 +122,7 @@ def kernel_case(
     arches: Sequence[str] = ARCHES,
     is_fast: bool = False,
 ) -> Callable[[CaseFunction], CaseFunction]:
-    """Register the decorated function as a case for each dtype."""
+    """Register the decorated function as a case for each dtype; fast is the last one."""
 
     def register(function: CaseFunction) -> CaseFunction:
         for dtype in dtypes:
@@ -134,7 +134,7 @@ def kernel_case(
                 shapes=shapes,
                 dtype=dtype,
                 arches=tuple(arches),
-                is_fast=is_fast,
+                is_fast=is_fast and dtype == dtypes[-1],
                 function=function,
             )
             if case.id in CASES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,9 @@ class Job:
     @property
     def path(self) -> Path:
         """The result file."""
-        return cache_folder("kernels") / self.arch / f"{self.case}.json"
+        folder = os.environ.get("ASMEVO_KERNEL_RESULTS")
+        results = Path(folder) if folder else cache_folder("kernels")
+        return results / self.arch / f"{self.case}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
