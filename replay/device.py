@@ -82,6 +82,8 @@ class Device:
         chip: What is emulated; None for a GPU.
         discrete: Emulated only: the device reaches no pageable host memory.
         threads: Emulated only: host threads that execute waves; 0 takes all cores.
+        fast_mfma: Emulated only: matrix operations as plain multiply-adds, which is faster and not
+            what hardware computes. Nothing that judges a candidate sets it.
     """
 
     kind: DeviceKind
@@ -89,6 +91,7 @@ class Device:
     chip: Chip | None = None
     discrete: bool = False
     threads: int = 0
+    fast_mfma: bool = False
 
     @classmethod
     def parse(cls, text: str, *, arch: str | None = None) -> Self:
@@ -119,6 +122,7 @@ class Device:
         arch: str | None = None,
         discrete: bool = False,
         threads: int = 0,
+        fast_mfma: bool = False,
     ) -> Self:
         """The emulated device as `chip`, as the usual chip of `arch`, or as an MI300X."""
         if chip is None:
@@ -127,7 +131,13 @@ class Device:
             found = _find_default_chip(chip) if chip in DEFAULT_CHIP else _find_chip(chip)
         if arch is not None and found.arch != arch:
             raise UsageError(f"{found.name} is a {found.arch}, not a {arch}")
-        return cls(kind=DeviceKind.EMULATED, chip=found, discrete=discrete, threads=threads)
+        return cls(
+            kind=DeviceKind.EMULATED,
+            chip=found,
+            discrete=discrete,
+            threads=threads,
+            fast_mfma=fast_mfma,
+        )
 
     def __str__(self) -> str:
         """The form that `parse` reads."""
@@ -162,6 +172,7 @@ class Device:
         result["ASMEVO_EMULATOR_ARCH"] = self.chip.arch
         result["ASMEVO_EMULATOR_CHIP"] = self.chip.id
         _set_or_clear(result, "ASMEVO_EMULATOR_DISCRETE", "1" if self.discrete else "")
+        _set_or_clear(result, "ASMEVO_EMULATOR_MFMA", "fast" if self.fast_mfma else "")
         _set_or_clear(result, "ASMEVO_EMULATOR_THREADS", str(self.threads) if self.threads else "")
         if torch:
             _prepend_path(result, "PYTHONPATH", str(_TORCH_SITE))

@@ -185,6 +185,11 @@ class _Replay:
         self._emit(Event.LAUNCHED)
         self._note_findings()
         report = self._report.read()
+        if report.get("mfma") == "fast":
+            raise ReplayError(
+                "the emulated device ran matrix operations in its approximate mode",
+                hint="a replay judges by exact results: unset ASMEVO_EMULATOR_MFMA",
+            )
         return Measurement(
             modelled_cycles=report.get("modelled_cycles"),
             wave_instructions=report.get("wave_instructions"),

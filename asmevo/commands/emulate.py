@@ -39,6 +39,13 @@ def _emulate(
         bool,
         typer.Option("--discrete", help="Keep pageable host memory out of the device's reach"),
     ] = False,
+    fast_mfma: Annotated[
+        bool,
+        typer.Option(
+            "--fast-mfma",
+            help="Matrix operations as plain multiply-adds: faster, not what hardware computes",
+        ),
+    ] = False,
     threads: Annotated[
         int, typer.Option(min=0, max=1024, help="Host threads that execute waves; 0: all cores")
     ] = 0,
@@ -79,7 +86,11 @@ def _emulate(
     from asmevo.child import become
     from asmevo.replay.device import Device
 
-    device = Device.emulated(chip=chip, arch=arch, discrete=discrete, threads=threads)
+    if strict and fast_mfma:
+        raise UsageError("--strict judges exact results: leave out --fast-mfma")
+    device = Device.emulated(
+        chip=chip, arch=arch, discrete=discrete, threads=threads, fast_mfma=fast_mfma
+    )
     environment = device.environment(torch=True)
     if skip_benchmarks:
         environment["ASMEVO_SKIP_BENCHMARKS"] = "1"

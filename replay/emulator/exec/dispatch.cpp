@@ -46,6 +46,7 @@ std::string refusal(const DispatchRequest& request) {
 
 DispatchResult run_dispatch(const DispatchRequest& request, const DispatchOptions& options) {
     DispatchResult result;
+    result.fast_matrix = options.fast_matrix;
     try {
         std::string reason = refusal(request);
         if (!reason.empty()) {
@@ -55,6 +56,9 @@ DispatchResult run_dispatch(const DispatchRequest& request, const DispatchOption
         GridRun(request, options).run(result);
     } catch (const std::exception& error) {
         result.report = std::string("kernel ") + request.kernel->name + ": " + error.what();
+    }
+    if (options.fast_matrix && !result.report.empty()) {
+        result.report += "\nmatrix operations ran in the approximate mode (mfma=fast)";
     }
     return result;
 }

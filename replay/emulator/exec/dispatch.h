@@ -87,6 +87,7 @@ struct PcProfile {
 
 struct DispatchResult {
     bool ok = false;
+    bool fast_matrix = false;           // the option under which it ran
     std::string report;                 // why it failed: kernel, pc, instruction text, workgroup, wave, lane
     uint64_t waves = 0;
     uint64_t wave_instructions = 0;
@@ -104,6 +105,7 @@ struct DispatchOptions {
     uint32_t max_idle_ms = 10'000;      // while all resident workgroups wait for one another
     CheckSet checks = kCheckWaits;
     OnFinding on_finding = OnFinding::kEnd;
+    bool fast_matrix = false;           // approximate: matrix operations as plain multiply-adds
 };
 
 /// Shared by all workgroups of a running dispatch.

@@ -78,11 +78,19 @@ const Chip& choose_chip() {
 
 std::mutex g_options_mutex;
 
+bool parse_mfma(std::string_view value, DispatchOptions& options) {
+    options.fast_matrix = value == "fast";
+    return options.fast_matrix || value == "exact";
+}
+
 DispatchOptions& options() {
     static DispatchOptions instance = [] {
         DispatchOptions initial;
         if (const char* threads = std::getenv("ASMEVO_EMULATOR_THREADS")) {
             initial.threads = static_cast<unsigned>(std::clamp(std::atoi(threads), 0, 1024));
+        }
+        if (const char* mfma = std::getenv("ASMEVO_EMULATOR_MFMA"); mfma && !parse_mfma(mfma, initial)) {
+            log_error("ASMEVO_EMULATOR_MFMA=%s is neither exact nor fast; it stays exact", mfma);
         }
         if (const char* checks = std::getenv("ASMEVO_EMULATOR_CHECKS")) {
             if (parse_checks(checks, initial.checks)) {
@@ -151,6 +159,9 @@ namespace {
 bool set_word_option(DispatchOptions& current, std::string_view key, std::string_view value) {
     if (key == "checks") {
         return parse_checks(value, current.checks);
+    }
+    if (key == "mfma" && (value == "fast" || value == "exact")) {
+        return parse_mfma(value, current);
     }
     if (key == "on_finding" && (value == "end" || value == "collect")) {
         current.on_finding = value == "end" ? OnFinding::kEnd : OnFinding::kCollect;

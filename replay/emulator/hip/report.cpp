@@ -86,6 +86,7 @@ std::string format_finding(const Finding& finding, const KernelImage& kernel) {
 std::string format_report(const Function& function, const DispatchResult& result) {
     std::string out = "{\"kernel\": " + quote(function.metadata.name);
     out += std::string(", \"ok\": ") + (result.ok ? "true" : "false");
+    out += std::string(", \"mfma\": ") + (result.fast_matrix ? "\"fast\"" : "\"exact\"");
     out += ", \"report\": " + quote(result.report);
     out += ", \"waves\": " + std::to_string(result.waves);
     out += ", \"wave_instructions\": " + std::to_string(result.wave_instructions);

@@ -28,6 +28,7 @@ class Outcome:
     wave_instructions: int
     modelled_cycles: int
     profile: list[list[int]]
+    mfma: str
 
     def words(self) -> list[int]:
         """The output as unsigned 32-bit words."""
@@ -167,6 +168,7 @@ def run_image(
         wave_instructions=report["wave_instructions"],
         modelled_cycles=report["modelled_cycles"],
         profile=report["profile"],
+        mfma=report["mfma"],
     )
 
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 
+#include "exec/dispatch.h"
 #include "exec/fault.h"
 
 namespace asmevo::emulator {
@@ -29,18 +30,11 @@ Workspace& workspace() {
     return *space;
 }
 
-/// f32 operands flush their denormals as MODE says; CDNA2's 16-bit ones always do, to +0 (MMA-Sim,
-/// ftz_mul).
-void flush_inputs(const MatrixOp& op, Element element, uint32_t mode, float* value) {
-    const bool is_single = element == Element::kF32;
-    if (is_single ? (mode >> 4 & 1) != 0 : op.arithmetic != Arithmetic::kFlushed) {
-        return;
-    }
+/// CDNA2's 16-bit operands flush their denormals, whatever MODE says, to +0 (MMA-Sim, ftz_mul).
+void flush_inputs(Element element, float* value) {
     const float smallest = element == Element::kF16 ? 0x1p-14f : 0x1p-126f;
     for (int lane = 0; lane < kLanes; ++lane) {
-        if (std::abs(value[lane]) < smallest) {
-            value[lane] = is_single ? std::copysign(0.0f, value[lane]) : 0.0f;
-        }
+        value[lane] = std::abs(value[lane]) < smallest ? 0.0f : value[lane];
     }
 }
 
@@ -66,7 +60,9 @@ void unpack(const Wave& wave, const Inst& inst, const MatrixOp& op, uint16_t bas
             std::memcpy(bits, permuted, sizeof bits);
         }
         decode_elements(layout.element, inst.target, bits, value, exponent, out.has_special);
-        flush_inputs(op, layout.element, wave.mode, value);
+        if (op.arithmetic == Arithmetic::kFlushed) {
+            flush_inputs(layout.element, value);
+        }
         for (int first = 0; first < kLanes; first += layout.stride) {
             const int k = k_of(layout.element, per_lane, kLanes / layout.stride,
                                first / layout.stride, index);
@@ -101,29 +97,8 @@ void apply_scale(const uint8_t* scale, MatrixOperand& operand) {
     }
 }
 
-/// SMFMAC, 4:2 sparsity: stored element e of a lane is element 2-bit-index of its group of four.
-/// With cbsz = 0, abid chooses the set of indices inside the register; otherwise the first set
-/// counts (CDNA3 ISA 7.4).
-void find_sparse_rows(const Wave& wave, const Inst& inst, const MatrixOp& op,
-                      uint16_t rows[32][64]) {
-    const int per_lane = op.shape.a_k() * op.shape.m / kLanes, sets = 16 / per_lane;
-    const int set = inst.cbsz == 0 ? inst.abid % sets : 0;
-    const uint32_t* index = wave.lanes(inst.src[2].index);
-    for (int lane = 0; lane < kLanes; ++lane) {
-        const int row = lane % op.shape.m, first = lane / op.shape.m * per_lane;
-        for (int e = 0; e < per_lane; ++e) {
-            const uint32_t select = index[lane] >> (2 * (set * per_lane + e)) & 3;
-            rows[row][first + e] =
-                static_cast<uint16_t>((first + e) / 2 * 4 + static_cast<int>(select));
-        }
-    }
-}
-
 void dot(Arithmetic arithmetic, const DotInputs& in, const float* c, float* d) {
     switch (arithmetic) {
-        case Arithmetic::kFma:
-            dot_fma(in, c, d);
-            return;
         case Arithmetic::kTruncated:
             dot_truncated(in, c, d);
             return;
@@ -187,6 +162,24 @@ void compute_register(const Wave& wave, const Inst& inst, const MatrixOp& op, in
 
 }  // namespace
 
+/// SMFMAC, 4:2 sparsity: stored element e of a lane is element 2-bit-index of its group of four.
+/// With cbsz = 0, abid chooses the set of indices inside the register; otherwise the first set
+/// counts (CDNA3 ISA 7.4).
+void find_sparse_rows(const Wave& wave, const Inst& inst, const MatrixOp& op,
+                      uint16_t rows[32][64]) {
+    const int per_lane = op.shape.a_k() * op.shape.m / kLanes, sets = 16 / per_lane;
+    const int set = inst.cbsz == 0 ? inst.abid % sets : 0;
+    const uint32_t* index = wave.lanes(inst.src[2].index);
+    for (int lane = 0; lane < kLanes; ++lane) {
+        const int row = lane % op.shape.m, first = lane / op.shape.m * per_lane;
+        for (int e = 0; e < per_lane; ++e) {
+            const uint32_t select = index[lane] >> (2 * (set * per_lane + e)) & 3;
+            rows[row][first + e] =
+                static_cast<uint16_t>((first + e) / 2 * 4 + static_cast<int>(select));
+        }
+    }
+}
+
 int broadcast_block(const Inst& inst, const MatrixOp& op, int block) {
     if (!op.allows_broadcast || inst.cbsz == 0) {
         return block;
@@ -236,6 +229,10 @@ void check_modifiers(const Inst& inst, const MatrixOp& op) {
 void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t* scale_a,
                 const uint8_t* scale_b) {
     check_modifiers(inst, op);
+    if (op.arithmetic == Arithmetic::kFma || wave.group->dispatch->options->fast_matrix) {
+        run_matrix_fast(wave, inst, op, scale_a, scale_b);
+        return;
+    }
     Workspace& space = workspace();
     const MatrixShape& shape = op.shape;
     unpack(wave, inst, op, inst.src[0].index, {op.a, shape.a_k(), shape.stride_a(), 0}, space.a);

@@ -82,6 +82,9 @@ constexpr int element_bits(Element element) {
 void decode_elements(Element element, Target target, const uint32_t bits[kLanes], float* value,
                      int32_t* exponent, bool& has_special);
 
+/// Decodes 64 elements to values alone.
+void decode_values(Element element, Target target, const uint32_t bits[kLanes], float* value);
+
 /// Inputs of a run of dot products: `lanes` lanes of a D register (a multiple of 8), all k. Row k
 /// of A starts at a + k * a_stride; with `a_is_uniform` only its first element counts, for all
 /// lanes. Row b_row[k] belongs to k, or row k without b_row.
@@ -102,7 +105,6 @@ struct DotInputs {
 /// d[lane] = sum over k of a * b, starting from c[lane].
 void dot_truncated(const DotInputs& in, const float* c, float* d);
 void dot_truncated_pair(const DotInputs& in, const float* c, float* d);
-void dot_fma(const DotInputs& in, const float* c, float* d);
 void dot_flushed(const DotInputs& in, const float* c, float* d);
 
 /// The exact model for one element, in scalar code: every special case. `pair` selects
@@ -123,8 +125,14 @@ constexpr int k_of(Element element, int per_lane, int groups, int group, int ind
 /// k; or null.
 void run_matrix(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t* scale_a = nullptr,
                 const uint8_t* scale_b = nullptr);
+/// The same as plain fused multiply-adds. Exact for f32 operands, an approximation for the others.
+void run_matrix_fast(Wave& wave, const Inst& inst, const MatrixOp& op, const uint8_t* scale_a,
+                     const uint8_t* scale_b);
 void run_matrix_f64(Wave& wave, const Inst& inst, const MatrixOp& op);
 void run_matrix_i8(Wave& wave, const Inst& inst, const MatrixOp& op);
+
+/// SMFMAC, 4:2 sparsity: for each row of A the k that each of its stored elements stands at.
+void find_sparse_rows(const Wave& wave, const Inst& inst, const MatrixOp& op, uint16_t rows[32][64]);
 
 /// A's block after cbsz/abid: one block of each 2^cbsz stands for all of them.
 int broadcast_block(const Inst& inst, const MatrixOp& op, int block);

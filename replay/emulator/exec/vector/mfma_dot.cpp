@@ -245,20 +245,6 @@ void dot_truncated_pair(const DotInputs& in, const float* c, float* d) {
     dot<true>(in, c, d);
 }
 
-void dot_fma(const DotInputs& in, const float* c, float* d) {
-    const auto run = [&](auto rows) {
-        for (int lane = 0; lane < in.lanes; lane += 8) {
-            __m256 accumulator = _mm256_loadu_ps(c + lane);
-            for (int k = 0; k < in.k; ++k) {
-                accumulator = _mm256_fmadd_ps(rows.a(k), rows.b(k), accumulator);
-            }
-            _mm256_storeu_ps(d + lane, accumulator);
-            rows.next_lanes();
-        }
-    };
-    in.a_is_uniform ? run(Rows<true, false>(in)) : run(Rows<false, false>(in));
-}
-
 /// A and B arrive with their denormals flushed to +0 (run_matrix); products and sums keep the sign
 /// of what they flush.
 void dot_flushed(const DotInputs& in, const float* c, float* d) {

@@ -115,6 +115,15 @@ void decode_single(const uint32_t* bits, unsigned shift, uint32_t mask, float* v
     has_special |= largest == 255;
 }
 
+void decode_half_values(const uint32_t* bits, float* value) {
+    for (int lane = 0; lane < kLanes; lane += 8) {
+        const __m256i wide = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits + lane));
+        const __m128i packed =
+            _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+        _mm256_storeu_ps(value + lane, _mm256_cvtph_ps(packed));
+    }
+}
+
 void decode_half(const uint32_t* bits, float* value, int32_t* exponent, bool& has_special) {
     int32_t largest = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -123,12 +132,7 @@ void decode_half(const uint32_t* bits, float* value, int32_t* exponent, bool& ha
         const int32_t real = (field > 1 ? field : 1) - 15;
         exponent[lane] = (bits[lane] & 0x7fff) == 0 ? kZeroExponent : real;
     }
-    for (int lane = 0; lane < kLanes; lane += 8) {
-        const __m256i wide = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits + lane));
-        const __m128i packed =
-            _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
-        _mm256_storeu_ps(value + lane, _mm256_cvtph_ps(packed));
-    }
+    decode_half_values(bits, value);
     has_special |= largest == 31;
 }
 
@@ -170,6 +174,35 @@ void decode_elements(Element element, Target target, const uint32_t bits[kLanes]
         default:
             decode_small(table_of(element, target), bits, value, exponent, has_special);
             return;
+    }
+}
+
+void decode_values(Element element, Target target, const uint32_t bits[kLanes], float* value) {
+    const auto shifted = [&](int shift, uint32_t mask) {
+        for (int lane = 0; lane < kLanes; ++lane) {
+            value[lane] = std::bit_cast<float>(bits[lane] << shift & mask);
+        }
+    };
+    switch (element) {
+        case Element::kF32:
+            shifted(0, ~0u);
+            return;
+        case Element::kXf32:
+            shifted(0, ~0x1fffu);
+            return;
+        case Element::kBf16:
+            shifted(16, ~0u);
+            return;
+        case Element::kF16:
+            decode_half_values(bits, value);
+            return;
+        default: {
+            const SmallTable& table = table_of(element, target);
+            for (int lane = 0; lane < kLanes; lane += 8) {
+                const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits + lane));
+                _mm256_storeu_ps(value + lane, _mm256_i32gather_ps(table.value.data(), codes, 4));
+            }
+        }
     }
 }
 
