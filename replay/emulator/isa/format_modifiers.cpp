@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "isa/bitop3.h"
 #include "isa/format.h"
 
 namespace asmevo::emulator {
@@ -117,7 +118,8 @@ std::string sdwa_modifiers(const Inst& inst) {
     static constexpr std::array<const char*, 4> kUnused = {"UNUSED_PAD", "UNUSED_SEXT",
                                                            "UNUSED_PRESERVE", "?"};
     std::string text;
-    if (inst.info->encoding != Encoding::kVopc) {
+    // A result of two registers is always written whole.
+    if (inst.info->encoding != Encoding::kVopc && inst.dst[0].dwords != 2) {
         text += std::string(" dst_sel:") + kSelects[inst.sdwa.dst_sel & 7];
         text += std::string(" dst_unused:") + kUnused[inst.sdwa.dst_unused & 3];
     }
@@ -155,15 +157,26 @@ std::string packed_modifiers(const Inst& inst) {
     return text;
 }
 
+/// Conversions that write one byte name it with the two upper bits of op_sel, whatever sources they have.
+bool selects_byte(std::string_view name) {
+    return name.starts_with("v_cvt_sr_fp8") || name.starts_with("v_cvt_sr_bf8") ||
+           name.starts_with("v_cvt_scalef32_pk_fp4");
+}
+
 std::string vop3_op_sel(const Inst& inst) {
     if (inst.op_sel == 0) {
         return "";
     }
     std::string text = " op_sel:[";
-    for (unsigned i = 0; i < 3 && inst.src[i]; ++i) {
+    for (unsigned i = 0; i < 3 && (inst.src[i] || selects_byte(inst.info->name)); ++i) {
         text += std::string(inst.op_sel >> i & 1 ? "1" : "0") + ",";
     }
     return text + (inst.op_sel >> 3 & 1 ? "1]" : "0]");
+}
+
+std::string bitop3(const Inst& inst) {
+    const uint32_t table = is_bitop3(*inst.info) ? truth_table(inst.words) : 0;
+    return table == 0 ? "" : " bitop3:" + (table <= 10 ? std::to_string(table) : hex(table));
 }
 
 std::string cache_policy(const Inst& inst) {
@@ -227,6 +240,7 @@ std::string format_vector_modifiers(const Inst& inst) {
         text += inst.abid ? " abid:" + std::to_string(inst.abid) : "";
         text += inst.blgp ? " blgp:" + std::to_string(inst.blgp) : "";
     } else {
+        text += bitop3(inst);
         text += vop3_op_sel(inst);
     }
     text += inst.clamp ? " clamp" : "";
