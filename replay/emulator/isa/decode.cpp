@@ -116,6 +116,7 @@ bool Decoder::run() {
             case 0x37: return flat();
             case 0x38: return mubuf();
             case 0x3a: return mtbuf();
+            case 0x3c: return mimg();
             default: return fail("unknown encoding");
         }
     };

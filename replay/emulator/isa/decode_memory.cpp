@@ -127,6 +127,10 @@ bool Decoder::mtbuf() {
     return buffer_operands(w1);
 }
 
+bool Decoder::mimg() {
+    return need(2) && lookup(Encoding::kMimg, bits(words_[0], 18, 7));
+}
+
 bool Decoder::flat() {
     if (!need(2)) {
         return false;

@@ -1,4 +1,5 @@
 // Vector encodings: VOP1, VOP2, VOPC and their SDWA, DPP and VOP3 forms, VOP3P and its matrix (MAI) form.
+#include "isa/bitop3.h"
 #include "isa/decoder.h"
 
 namespace asmevo::emulator {
@@ -220,6 +221,12 @@ bool Decoder::vop3() {
         inst_.src[i].neg = bit(w1, 29 + i);
         inst_.src[i].abs = !is_vop3b && bit(w, 8 + i);
         inst_.src[i].op_sel = !is_vop3b && bit(w, 11 + i);
+    }
+    if (is_bitop3(info)) {
+        inst_.omod = 0;
+        for (Operand& operand : inst_.src) {
+            operand.neg = operand.abs = false;
+        }
     }
     return true;
 }

@@ -77,6 +77,7 @@ class Decoder {
     bool mtbuf();
     bool buffer_operands(uint32_t w1);
     bool flat();
+    bool mimg();
 
     Target target_;
     const uint32_t* words_;

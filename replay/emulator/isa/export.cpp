@@ -34,7 +34,7 @@ void copy_text(std::string_view text, char* out, size_t capacity) {
 
 const OpInfo* row_at(size_t index) {
     for (auto table : {sop_ops(), smem_ops(), vop1_ops(), vop2_ops(), vopc_ops(), vop3_ops(),
-                       vop3p_ops(), mfma_ops(), ds_ops(), mubuf_ops(), flat_ops()}) {
+                       vop3p_ops(), mfma_ops(), ds_ops(), mubuf_ops(), flat_ops(), image_ops()}) {
         if (index < table.size()) {
             return &table[index];
         }
@@ -70,8 +70,34 @@ extern "C" __attribute__((visibility("default"))) int asmevo_emulator_decode(
     }
 }
 
-/// Row `index` of the operation tables as text: name, encoding, opcode, targets, flags, then the types of dst[2] and
-/// src[4] as numbers; returns -1 past the last row.
+/// Sizes in dwords of the instructions that follow one another in `words`, into `sizes` of at least `count` bytes. A
+/// word that does not decode counts as one, with bit 7 set. Returns how many there are.
+extern "C" __attribute__((visibility("default"))) size_t asmevo_emulator_split(
+    const char* target_name, const uint32_t* words, size_t count, uint8_t* sizes) {
+    using namespace asmevo::emulator;
+    constexpr uint8_t kUndecoded = 0x81;
+    size_t found = 0;
+    try {
+        Target target;
+        if (!parse_target(target_name, target)) {
+            return 0;
+        }
+        Inst inst;
+        std::string error;
+        for (size_t at = 0; at < count; ++found) {
+            const bool is_known = decode(target, words + at, count - at, inst, error);
+            sizes[found] = is_known ? inst.size_dwords : kUndecoded;
+            at += is_known ? inst.size_dwords : 1;
+        }
+    } catch (const std::exception&) {
+        return found;
+    }
+    return found;
+}
+
+/// Row `index` of the operation tables as text: name, encoding, opcode, targets, flags, the types of dst[2] and src[4],
+/// exactness, the targets where that holds; on a second line why it is not exact. Numbers are those of the enumerations.
+/// Returns -1 past the last row.
 extern "C" __attribute__((visibility("default"))) int asmevo_emulator_op(size_t index, char* text,
                                                                          size_t capacity) {
     using namespace asmevo::emulator;
@@ -89,6 +115,9 @@ extern "C" __attribute__((visibility("default"))) int asmevo_emulator_op(size_t 
         for (Type type : {row->dst[0], row->dst[1], row->src[0], row->src[1], row->src[2], row->src[3]}) {
             add(static_cast<unsigned>(type));
         }
+        add(static_cast<unsigned>(row->exactness));
+        add(row->inexact_targets);
+        line += std::string("\n") + row->note;
         copy_text(line, text, capacity);
         return 0;
     } catch (const std::exception&) {

@@ -138,6 +138,9 @@ class Text {
 
 std::string format_smem(const Inst& inst) {
     Text text(inst);
+    if (std::string_view(inst.info->name).starts_with("s_atc_probe")) {
+        text.add(std::to_string(inst.words[0] >> 6 & 0x7f));  // access flags instead of a register
+    }
     text.add(inst.src[2] ? inst.src[2] : inst.dst[0]);
     text.add(inst.src[0]);
     std::string modifiers;
@@ -257,6 +260,8 @@ std::string format(const Inst& inst) {
         case Encoding::kDs: case Encoding::kMubuf: case Encoding::kMtbuf:
         case Encoding::kFlat: case Encoding::kGlobal: case Encoding::kScratch:
             return format_memory(inst);
+        case Encoding::kMimg:
+            return inst.info->name;
         default:
             return format_vector(inst);
     }

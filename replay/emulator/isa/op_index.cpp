@@ -7,7 +7,7 @@
 namespace asmevo::emulator {
 namespace {
 
-constexpr size_t kEncodings = static_cast<size_t>(Encoding::kScratch) + 1;
+constexpr size_t kEncodings = static_cast<size_t>(Encoding::kMimg) + 1;
 constexpr size_t kTargets = 3;
 constexpr size_t kMaxOpcode = 1024;  // VOP3 has the widest field: 10 bits
 
@@ -15,7 +15,7 @@ class OpIndex {
   public:
     OpIndex() {
         for (auto table : {sop_ops(), smem_ops(), vop1_ops(), vop2_ops(), vopc_ops(), vop3_ops(),
-                           vop3p_ops(), mfma_ops(), ds_ops(), mubuf_ops(), flat_ops()}) {
+                           vop3p_ops(), mfma_ops(), ds_ops(), mubuf_ops(), flat_ops(), image_ops()}) {
             for (const OpInfo& row : table) {
                 add(row);
             }

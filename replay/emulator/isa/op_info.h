@@ -19,6 +19,7 @@ enum class Encoding : uint8_t {
     kSop2, kSopk, kSop1, kSopc, kSopp, kSmem,
     kVop1, kVop2, kVopc, kVop3, kVop3p,
     kDs, kMubuf, kMtbuf, kFlat, kGlobal, kScratch,
+    kMimg,  // no operation of it is executed; only the names are known
 };
 
 /// Operand data type: decides the number of registers and how inline constants and literals expand.
@@ -75,6 +76,13 @@ enum OpFlags : uint32_t {
     kTerminator = 1u << 19,   // control does not fall through
 };
 
+/// How a result compares with a GPU's. docs/instructions.md is made of it.
+enum class Exactness : uint8_t {
+    kExact,        // the bits that the ISA document or published measurements give
+    kApproximate,  // executed, but no published source fixes every bit: OpInfo::note says what is assumed
+    kMissing,      // refused with OpInfo::note
+};
+
 struct Wave;
 struct Inst;
 using Handler = void (*)(Wave&, const Inst&);
@@ -90,6 +98,32 @@ struct OpInfo {
     uint32_t flags;
     Handler run;
     uint8_t passes = 0;        // MFMA: number of passes (4 cycles each) on gfx942
+    Exactness exactness = Exactness::kExact;
+    TargetMask inexact_targets = kAllTargets;  // where `exactness` holds; the others are exact
+    const char* note = "";     // why it is not exact
+
+    constexpr Exactness exactness_on(Target target) const {
+        return (inexact_targets >> static_cast<unsigned>(target) & 1) != 0 ? exactness : Exactness::kExact;
+    }
 };
+
+/// The same row, executed with an assumption.
+constexpr OpInfo approximate(OpInfo row, const char* note, TargetMask targets = kAllTargets) {
+    row.exactness = Exactness::kApproximate;
+    row.inexact_targets = targets;
+    row.note = note;
+    return row;
+}
+
+/// Handler of every operation that is decoded only to be refused by name.
+void refuse_operation(Wave&, const Inst& inst);
+
+/// The same row, refused when it is executed.
+constexpr OpInfo missing(OpInfo row, const char* reason) {
+    row.exactness = Exactness::kMissing;
+    row.note = reason;
+    row.run = refuse_operation;
+    return row;
+}
 
 }  // namespace asmevo::emulator

@@ -21,6 +21,7 @@ std::span<const OpInfo> mfma_ops();   // kVop3p: MFMA, SMFMAC, accvgpr moves
 std::span<const OpInfo> ds_ops();
 std::span<const OpInfo> mubuf_ops();  // kMubuf and kMtbuf
 std::span<const OpInfo> flat_ops();   // kFlat, kGlobal, kScratch
+std::span<const OpInfo> image_ops();  // kMimg
 
 /// The row for an encoding and opcode on a target; null if there is none.
 const OpInfo* find_op(Target target, Encoding encoding, uint16_t opcode);

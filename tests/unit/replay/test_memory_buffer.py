@@ -247,6 +247,22 @@ FORMATS = [
     (3, 1, struct.pack("bb", -128, 127), [-1.0, 1.0, 0.0, 1.0]),
     (5, 7, np.array([1.5, -2], np.float16).tobytes(), [1.5, -2.0, 0.0, 1.0]),
     (10, 2, bytes([1, 2, 3, 255]), [1.0, 2.0, 3.0, 255.0]),
+    # Packed, from the lowest bit on: 11, 11 and 10 bits of unsigned floats; 10, 10, 10 and 2.
+    (
+        6,
+        7,
+        ((15 << 6 | 32) | (16 << 6) << 11 | (14 << 5) << 22).to_bytes(4, "little"),
+        [1.5, 2.0, 0.5, 1.0],
+    ),
+    (
+        7,
+        7,
+        ((15 << 5 | 8) | (15 << 6) << 10 | (17 << 6) << 21).to_bytes(4, "little"),
+        [1.25, 1.0, 4.0, 1.0],
+    ),
+    (9, 0, (1023 | 341 << 10 | 0 << 20 | 1 << 30).to_bytes(4, "little"), [1, 1 / 3, 0, 1 / 3]),
+    (9, 1, (512 | 511 << 10 | 1023 << 20 | 2 << 30).to_bytes(4, "little"), [-1, 1, -1 / 511, -1]),
+    (8, 2, (3 | 1 << 2 | 1000 << 12 | 5 << 22).to_bytes(4, "little"), [3, 1, 1000, 5]),
     (12, 3, struct.pack("hhhh", -3, 4, -5, 6), [-3.0, 4.0, -5.0, 6.0]),
     (14, 7, struct.pack("ffff", 0.5, 1, 2, 3), [0.5, 1.0, 2.0, 3.0]),
 ]
@@ -291,9 +307,9 @@ def test_tbuffer_store_format_converts_by_the_instruction() -> None:
 
 
 def test_buffer_load_format_unknown_is_a_fault() -> None:
-    word3 = IDENTITY_SELECT | 7 << 12 | 6 << 15
+    word3 = IDENTITY_SELECT | 7 << 12 | 9 << 15
 
-    with pytest.raises(KernelFault, match="buffer format 6/7"):
+    with pytest.raises(KernelFault, match="buffer format 9/7"):
         run_load(
             descriptor(64, word3=word3),
             "buffer_load_format_x v8, off, s[12:15], 0",
@@ -315,3 +331,56 @@ def test_cache_control_changes_nothing(arch: str, operation: str) -> None:
     (out,) = run_kernel(arch, f"{operation}\ns_waitcnt vmcnt(0)", [data])
 
     assert np.array_equal(out, data)
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "expected"),
+    [
+        ("2_10_10_10, BUF_NUM_FORMAT_UNORM", [1.0, 0.5, -1.0, 0.4], 1023 | 512 << 10 | 1 << 30),
+        ("2_10_10_10, BUF_NUM_FORMAT_SNORM", [-1.0, 1.0, 2.0, -1.0],
+         513 | 511 << 10 | 511 << 20 | 3 << 30),
+        ("10_11_11, BUF_NUM_FORMAT_FLOAT", [1.5, 0.25, 2.0, 0.0],
+         (15 << 6 | 32) | (13 << 6) << 11 | (16 << 5) << 22),
+        ("10_11_11, BUF_NUM_FORMAT_FLOAT", [-2.0, 1e9, 1.0078125, 0.0],
+         (31 << 6) << 11 | (15 << 5) << 22),
+    ],
+)  # fmt: skip
+def test_tbuffer_store_of_packed_formats_places_each_component(
+    form: str, values: list[float], expected: int
+) -> None:
+    moves = "\n".join(
+        f"v_mov_b32_e32 v{8 + i}, {np.float32(value).view(np.uint32):#x}"
+        for i, value in enumerate(values)
+    )
+    body = f"""
+      {descriptor(4, word3=IDENTITY_SELECT)}
+      {moves}
+      tbuffer_store_format_xyzw v[8:11], off, s[12:15], 0 format:[BUF_DATA_FORMAT_{form}]
+      s_waitcnt vmcnt(0)
+    """
+
+    (out,) = run_kernel("gfx942", body, [np.zeros(1, np.uint32)])
+
+    assert int(out[0]) == expected
+
+
+def test_buffer_load_format_to_lds_writes_the_first_component_of_each_lane() -> None:
+    data = np.arange(LANES * 2, dtype=np.uint8)
+    word3 = IDENTITY_SELECT | 4 << 12 | 3 << 15  # 8_8 UINT
+    body = f"""
+      {descriptor(data.nbytes, word3=word3)}
+      v_lshlrev_b32_e32 v2, 1, v0
+      s_mov_b32 m0, 8
+      s_nop 0
+      buffer_load_format_x v2, s[12:15], 0 offen lds
+      s_waitcnt vmcnt(0)
+      v_lshlrev_b32_e32 v3, 2, v0
+      ds_read_b32 v8, v3 offset:8
+      s_waitcnt lgkmcnt(0)
+      {store_registers(1)}
+    """
+    out = np.zeros(LANES, np.uint32)
+
+    _, out = run_kernel("gfx942", body, [data, out], KernelOptions(lds=8 + 4 * LANES))
+
+    assert np.array_equal(out, data[::2])

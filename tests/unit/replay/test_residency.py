@@ -254,7 +254,8 @@ def test_integer_atomics_that_return_nothing_lose_no_update_on_several_threads()
 @pytest.mark.parametrize("count", [1, 3])
 def test_waves_that_spin_on_lds_see_each_other(count: int) -> None:
     # Wave 1 waits for a flag in LDS that wave 0 raises late; wave 2 stands at the barrier meanwhile.
-    body = """
+    body = (
+        """
   v_readfirstlane_b32 s10, v0
   s_lshr_b32 s10, s10, 6
   s_cmp_eq_u32 s10, 2
@@ -282,7 +283,9 @@ def test_waves_that_spin_on_lds_see_each_other(count: int) -> None:
   s_barrier
   ds_read_b32 v3, v1
   s_waitcnt lgkmcnt(0)
-""" + STORE_V3
+"""
+        + STORE_V3
+    )
     outcome = run(body, 4, block=(192, 1, 1), lds=64, options=threads(count))
 
     assert outcome.ok, outcome.report

@@ -375,3 +375,113 @@ def test_vector_instructions_under_vskip_are_passed_over() -> None:
 
     assert outcome.ok, outcome.report
     assert outcome.words()[0] == 1
+
+
+FORK = """
+  v_cmp_gt_u32_e32 vcc, 20, v0
+  s_getpc_b64 s[8:9]
+.Lhere:
+  s_add_u32 s8, s8, .Lfew-.Lhere
+  s_addc_u32 s9, s9, 0
+  v_mov_b32_e32 v1, 0
+  s_mov_b64 s[18:19], exec
+  {fork}
+  v_mov_b32_e32 v1, 7
+  s_bcnt1_i32_b64 s20, exec
+  s_branch .Ljoin
+.Lfew:
+  v_mov_b32_e32 v1, 5
+  s_bcnt1_i32_b64 s21, exec
+.Ljoin:
+  s_cbranch_join s16
+  s_mov_b64 exec, s[18:19]
+  s_getreg_b32 s22, hwreg(HW_REG_MODE, 29, 3)
+  v_lshlrev_b32_e32 v2, 2, v0
+  global_store_dword v2, v1, s[4:5]
+  v_mov_b32_e32 v3, 0
+  v_mov_b32_e32 v4, s20
+  v_mov_b32_e32 v5, s21
+  v_mov_b32_e32 v6, s22
+  global_store_dwordx3 v3, v[4:6], s[4:5] offset:256
+  s_endpgm
+"""
+
+
+@pytest.mark.parametrize(
+    "fork", ["s_cbranch_g_fork vcc, s[8:9]", "s_cbranch_i_fork vcc, .Lfew"], ids=["g", "i"]
+)
+def test_fork_runs_both_sides_and_joins_them(fork: str) -> None:
+    # MODE.CSP starts at 0, so the stack of forks lies in s[0:3].
+    body = "  s_mov_b32 s16, 0\n" + FORK.format(fork=fork)
+
+    words = run_kernel(START + body, output_bytes=268).words()
+
+    assert words[:64] == [5] * 20 + [7] * 44
+    assert words[64:] == [44, 20, 0]
+
+
+@pytest.mark.parametrize("lanes", [0, 64])
+def test_fork_of_one_mind_pushes_nothing(lanes: int) -> None:
+    body = "  s_mov_b32 s16, 0\n" + FORK.format(fork="s_cbranch_i_fork vcc, .Lfew")
+    body = body.replace("20, v0", f"{lanes}, v0").replace(
+        "s_bcnt1_i32_b64 s20", "s_mov_b64 s[20:21]"
+    )
+
+    words = run_kernel(START + body, output_bytes=268).words()
+
+    assert words[:64] == [5 if lanes else 7] * 64
+
+
+def test_scalar_scratch_offset_register_counts_64_bytes() -> None:
+    body = """
+  s_load_dwordx2 s[8:9], s[0:1], 0x8
+  s_mov_b32 s10, 2
+  s_waitcnt lgkmcnt(0)
+  s_scratch_load_dword s12, s[8:9], s10
+  s_scratch_load_dwordx2 s[14:15], s[8:9], 0x8
+  s_waitcnt lgkmcnt(0)
+  s_mov_b32 s11, 1
+  s_scratch_store_dword s12, s[4:5], s11
+  s_scratch_store_dwordx2 s[14:15], s[4:5], 0x4
+  s_endpgm
+"""
+    data = b"".join(n.to_bytes(4, "little") for n in range(100, 164))
+
+    words = run_kernel(START + body, output_bytes=128, data=data).words()
+
+    assert (words[16], words[1], words[2]) == (132, 102, 103)
+
+
+def test_operations_without_effect_here_do_nothing() -> None:
+    body = """
+  s_load_dwordx2 s[8:9], s[0:1], 0x8
+  s_waitcnt lgkmcnt(0)
+  s_atc_probe 1, s[8:9], 0x0
+  s_dcache_discard s[8:9], 0x0
+  s_dcache_discard_x2 s[8:9], 0x0
+  s_setkill 0
+  v_clrexcp
+  ds_nop
+  s_mov_b32 s8, 9
+  s_store_dword s8, s[4:5], 0x0
+  s_endpgm_ordered_ps_done
+"""
+
+    assert run_kernel(START + body).words()[0] == 9
+
+
+@pytest.mark.parametrize(
+    ("instruction", "reason"),
+    [
+        ("s_setkill 1", "killed itself"),
+        ("s_rfe_b64 s[8:9]", "s_rfe_b64 is not implemented: only a trap handler"),
+        ("s_rfe_restore_b64 s[8:9], s10", "only a trap handler"),
+        ("v_screen_partition_4se_b32 v1, v2", "table of screen partitions"),
+        ("ds_gws_barrier v2 gds", "global wave sync"),
+    ],
+)
+def test_missing_operation_is_refused_with_its_reason(instruction: str, reason: str) -> None:
+    outcome = run_kernel(START + f"  {instruction}\n  s_endpgm")
+
+    assert not outcome.ok
+    assert reason in outcome.report

@@ -10,7 +10,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from float_reference import F16, F32, F64, Format, high, low, operands, same_float
-from kernel_runner import KernelFault
 from lane_runner import run_elementwise
 
 BF16 = Format(width=16, mantissa_bits=7, bias=127)
@@ -238,9 +237,16 @@ def test_small_float_from_f32_takes_the_nearest_even_code(
         assert got == nearest | sign, f"{value}: {got:#x}, expected {nearest | sign:#x}"
 
 
-def test_small_float_from_infinity_under_fp16_overflow_is_refused() -> None:
-    with pytest.raises(KernelFault, match="infinity"):
-        run_elementwise(OVERFLOW_ON + "v_cvt_pk_fp8_f32 v30, v10, v10", [low([0x7F800000])], [30])
+@pytest.mark.parametrize("kind", SMALL, ids="-".join)
+def test_small_float_from_infinity_under_fp16_overflow_is_the_largest(
+    kind: tuple[str, str],
+) -> None:
+    code = f"v_mov_b32 v30, 0\nv_cvt_pk_{kind[1]}_f32 v30, v10, -v10"
+
+    (result,) = run_elementwise(OVERFLOW_ON + code, [low([0x7F800000])], [30], arch=kind[0])
+
+    largest = SMALL[kind][3]
+    assert int(result[0]) == largest | (largest | 0x80) << 8
 
 
 FP4 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]

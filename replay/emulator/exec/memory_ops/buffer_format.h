@@ -8,23 +8,26 @@ namespace asmevo::emulator {
 /// BUF_DATA_FORMAT and BUF_NUM_FORMAT codes (the same in V# word 3 and in MTBUF's dfmt/nfmt).
 struct BufferFormat {
     uint8_t components;
-    uint8_t component_bytes;
+    uint8_t bits[4];  // of each component, from the lowest bit of the element on
     uint8_t num_format;
 };
 
-/// Throws Fault for a format that has no conversion here (the packed 10/11/2-bit ones, and reserved
-/// codes).
+/// Throws Fault for a reserved code or a pair of codes that no element has.
 BufferFormat buffer_format(uint8_t data_format, uint8_t num_format);
 
 constexpr uint32_t element_bytes(const BufferFormat& format) {
-    return static_cast<uint32_t>(format.components) * format.component_bytes;
+    uint32_t bits = 0;
+    for (int i = 0; i < format.components; ++i) {
+        bits += format.bits[i];
+    }
+    return bits / 8;
 }
 
-/// Register bits (f32, or an integer for the int formats) of the component stored at `source`.
-uint32_t decode_component(const BufferFormat& format, const uint8_t* source);
+/// Register bits (f32, or an integer for the int formats) of each component of the element at `source`.
+void decode_components(const BufferFormat& format, const uint8_t* source, uint32_t values[4]);
 
-/// Writes the component that `value` (register bits as above) stands for.
-void encode_component(const BufferFormat& format, uint32_t value, uint8_t* target);
+/// Writes the element whose components `values` (register bits as above) stand for.
+void encode_components(const BufferFormat& format, const uint32_t values[4], uint8_t* target);
 
 constexpr bool is_integer(const BufferFormat& format) {
     return format.num_format == 4 || format.num_format == 5;

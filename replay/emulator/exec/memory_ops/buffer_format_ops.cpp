@@ -1,6 +1,8 @@
 // buffer_load/store_format_* and tbuffer_load/store_format_* (CDNA3 ISA chapter 9). MUBUF takes the
 // format from the descriptor, MTBUF from the instruction. An element is in range or out of range as
 // a whole.
+#include <algorithm>
+
 #include "exec/memory_ops/buffer_address.h"
 #include "exec/memory_ops/buffer_format.h"
 #include "exec/memory_ops/buffer_rows.h"
@@ -25,10 +27,9 @@ uint32_t one_of(const BufferFormat& format) {
 
 /// The four components an in-range element holds; what the format lacks reads as 0, 0, 0, 1.
 void decode_element(const BufferFormat& format, const uint8_t* source, uint32_t components[4]) {
-    for (unsigned i = 0; i < 4; ++i) {
-        components[i] = i < format.components
-                            ? decode_component(format, source + i * format.component_bytes)
-                            : (i == 3 ? one_of(format) : 0);
+    decode_components(format, source, components);
+    for (unsigned i = format.components; i < 4; ++i) {
+        components[i] = i == 3 ? one_of(format) : 0;
     }
 }
 
@@ -85,26 +86,47 @@ uint32_t read_component(const Wave& wave, uint16_t index, int lane, const Buffer
     return from_half_bits(format, high ? pair >> 16 : pair & 0xffff);
 }
 
+/// What one lane's access gives, after DST_SEL.
+void fetch_element(Wave& wave, const BufferAccess& access, const BufferFormat& format, int lane,
+                   uint32_t selected[4]) {
+    const BufferOffset offset = access.at(lane);
+    uint32_t components[4] = {};
+    if (access.in_range(offset, 0)) {
+        decode_element(format,
+                       wave.memory.access(access.address(offset), element_bytes(format), false, lane),
+                       components);
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+        selected[i] = select_component(access.descriptor().dst_sel[i], components, one_of(format));
+    }
+}
+
+/// The first component of each lane to LDS at M0 + immediate + lane * 4.
+void load_format_to_lds(Wave& wave, const Inst& inst) {
+    const BufferAccess access(wave, inst);
+    const BufferFormat format = format_of(inst, access.descriptor());
+    const uint64_t base = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset);
+    for_each_lane(wave.exec(), [&](int lane) {
+        uint32_t selected[4];
+        fetch_element(wave, access, format, lane, selected);
+        std::memcpy(lds_access(wave, base + 4 * static_cast<uint64_t>(lane), 4, lane), selected, 4);
+    });
+}
+
 template <unsigned N, Width W>
 void load_format(Wave& wave, const Inst& inst) {
     if (inst.lds) {
-        throw Fault("a formatted buffer load to LDS is not implemented");
+        if (N != 1 || W != Width::kFull || inst.info->encoding != Encoding::kMubuf) {
+            throw Fault("only buffer_load_format_x has a form that loads to LDS");
+        }
+        load_format_to_lds(wave, inst);
+        return;
     }
     const BufferAccess access(wave, inst);
-    const BufferDescriptor& descriptor = access.descriptor();
-    const BufferFormat format = format_of(inst, descriptor);
+    const BufferFormat format = format_of(inst, access.descriptor());
     for_each_lane(wave.exec(), [&](int lane) {
-        const BufferOffset offset = access.at(lane);
-        uint32_t components[4] = {}, selected[4];
-        if (access.in_range(offset, 0)) {
-            decode_element(
-                format,
-                wave.memory.access(access.address(offset), element_bytes(format), false, lane),
-                components);
-        }
-        for (unsigned i = 0; i < 4; ++i) {
-            selected[i] = select_component(descriptor.dst_sel[i], components, one_of(format));
-        }
+        uint32_t selected[4];
+        fetch_element(wave, access, format, lane, selected);
         write_components<N, W>(wave, inst.dst[0].index, lane, format, selected);
     });
 }
@@ -120,12 +142,11 @@ void store_format(Wave& wave, const Inst& inst) {
         }
         uint8_t* target =
             wave.memory.access(access.address(offset), element_bytes(format), true, lane);
-        for (unsigned i = 0; i < format.components; ++i) {
-            // A component that the instruction does not provide is stored as zero.
-            const uint32_t value =
-                i < N ? read_component<N, W>(wave, inst.src[1].index, lane, format, i) : 0;
-            encode_component(format, value, target + i * format.component_bytes);
+        uint32_t values[4] = {};  // what the instruction does not provide is stored as zero
+        for (unsigned i = 0; i < std::min<unsigned>(N, format.components); ++i) {
+            values[i] = read_component<N, W>(wave, inst.src[1].index, lane, format, i);
         }
+        encode_components(format, values, target);
     });
 }
 

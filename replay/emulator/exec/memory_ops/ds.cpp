@@ -142,6 +142,7 @@ constexpr OpInfo kRows[] = {
     write_row<Data::kB32>("ds_write_b32", 0x0d),
     write2_row<Data::kB32, 1>("ds_write2_b32", 0x0e),
     write2_row<Data::kB32, 64>("ds_write2st64_b32", 0x0f),
+    ds_row("ds_nop", 0x14, kAllTargets, {.address = Type::kNone}, kNoFlags, [](Wave&, const Inst&) {}),
     ds_row("ds_write_addtid_b32", 0x1d, kAllTargets, {.address = Type::kNone, .data0 = Type::kB32},
            kLds | kReadsM0, write_addtid),
     write_row<Data::kU8>("ds_write_b8", 0x1e),

@@ -48,19 +48,6 @@ void access_lanes(Wave& wave, const Inst& inst, Body&& body) {
 }
 
 template <Segment S, Data D>
-void load(Wave& wave, const Inst& inst) {
-    if (inst.lds) [[unlikely]] {
-        throw Fault(
-            "the LDS bit of FLAT loads is not implemented: gfx940 and later have opcodes of their "
-            "own");
-    }
-    const uint16_t target = inst.dst[0].index;
-    access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
-        load_lane<D>(wave, target, lane, source);
-    });
-}
-
-template <Segment S, Data D>
 void store(Wave& wave, const Inst& inst) {
     const uint16_t source = inst.src[1].index;
     access_lanes<S, true, size_bytes(D)>(
@@ -84,6 +71,31 @@ void load_to_lds(Wave& wave, const Inst& inst) {
         } else {
             std::memcpy(target, source, size_bytes(D));
         }
+    });
+}
+
+/// gfx90a's LDS bit: global and scratch loads of at most a dword write to LDS. Later chips have opcodes of their own.
+template <Segment S, Data D>
+void load_with_lds_bit(Wave& wave, const Inst& inst) {
+    if constexpr (S == Segment::kFlat || is_half(D) || size_bytes(D) > 4) {
+        throw Fault(std::string(inst.info->name) + " has no form that loads to LDS");
+    } else {
+        if (inst.target != Target::kGfx90a) {
+            throw Fault("the LDS bit of FLAT loads exists on gfx90a only");
+        }
+        load_to_lds<S, D>(wave, inst);
+    }
+}
+
+template <Segment S, Data D>
+void load(Wave& wave, const Inst& inst) {
+    if (inst.lds) [[unlikely]] {
+        load_with_lds_bit<S, D>(wave, inst);
+        return;
+    }
+    const uint16_t target = inst.dst[0].index;
+    access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
+        load_lane<D>(wave, target, lane, source);
     });
 }
 

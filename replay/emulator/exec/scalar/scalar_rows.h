@@ -22,6 +22,19 @@ constexpr OpInfo scalar_row(const char* name, Encoding encoding, uint16_t opcode
                   run};
 }
 
+constexpr const char* kTrapOnly = "only a trap handler may execute it, and this device has none";
+
+/// MODE.CSP: how many forks of s_cbranch_*_fork wait to be joined, each with four SGPRs (CDNA3 ISA 4.3).
+constexpr uint32_t kModeCspShift = 29;
+constexpr uint32_t fork_depth(const Wave& wave) { return wave.mode >> kModeCspShift; }
+inline void set_fork_depth(Wave& wave, uint32_t depth) {
+    wave.mode = (wave.mode & ~(7u << kModeCspShift)) | depth << kModeCspShift;
+}
+
+/// S_CBRANCH_G_FORK, S_CBRANCH_I_FORK: lanes of `mask` go to `target`, the others on. The larger side waits on the
+/// stack of forks.
+void fork_lanes(Wave& wave, uint64_t mask, uint64_t target);
+
 std::span<const OpInfo> sop1_ops();
 std::span<const OpInfo> sop2_ops();
 std::span<const OpInfo> sopc_ops();

@@ -25,6 +25,18 @@ void store(Wave& wave, const Inst& inst) {
     std::memcpy(to, &wave.sgpr[inst.src[2].index], dwords * 4);
 }
 
+template <unsigned dwords>
+void scratch_load(Wave& wave, const Inst& inst) {
+    const uint8_t* from = wave.memory.access(scalar_scratch_address(wave, inst), dwords * 4, false, -1);
+    std::memcpy(&wave.sgpr[inst.dst[0].index], from, dwords * 4);
+}
+
+template <unsigned dwords>
+void scratch_store(Wave& wave, const Inst& inst) {
+    uint8_t* to = wave.memory.access(scalar_scratch_address(wave, inst), dwords * 4, true, -1);
+    std::memcpy(to, &wave.sgpr[inst.src[2].index], dwords * 4);
+}
+
 // Dwords beyond the buffer read as zero and are not written.
 template <unsigned dwords>
 void buffer_load(Wave& wave, const Inst& inst) {
@@ -88,6 +100,9 @@ const OpInfo kRows[] = {
     load_row("s_load_dwordx4", 2, Type::kB128, Type::kB64, load<4>),
     load_row("s_load_dwordx8", 3, Type::kB256, Type::kB64, load<8>),
     load_row("s_load_dwordx16", 4, Type::kB512, Type::kB64, load<16>),
+    load_row("s_scratch_load_dword", 5, Type::kB32, Type::kB64, scratch_load<1>),
+    load_row("s_scratch_load_dwordx2", 6, Type::kB64, Type::kB64, scratch_load<2>),
+    load_row("s_scratch_load_dwordx4", 7, Type::kB128, Type::kB64, scratch_load<4>),
     load_row("s_buffer_load_dword", 8, Type::kB32, Type::kB128, buffer_load<1>),
     load_row("s_buffer_load_dwordx2", 9, Type::kB64, Type::kB128, buffer_load<2>),
     load_row("s_buffer_load_dwordx4", 10, Type::kB128, Type::kB128, buffer_load<4>),
@@ -96,6 +111,9 @@ const OpInfo kRows[] = {
     store_row("s_store_dword", 16, Type::kB32, Type::kB64, store<1>),
     store_row("s_store_dwordx2", 17, Type::kB64, Type::kB64, store<2>),
     store_row("s_store_dwordx4", 18, Type::kB128, Type::kB64, store<4>),
+    store_row("s_scratch_store_dword", 21, Type::kB32, Type::kB64, scratch_store<1>),
+    store_row("s_scratch_store_dwordx2", 22, Type::kB64, Type::kB64, scratch_store<2>),
+    store_row("s_scratch_store_dwordx4", 23, Type::kB128, Type::kB64, scratch_store<4>),
     store_row("s_buffer_store_dword", 24, Type::kB32, Type::kB128, buffer_store<1>),
     store_row("s_buffer_store_dwordx2", 25, Type::kB64, Type::kB128, buffer_store<2>),
     store_row("s_buffer_store_dwordx4", 26, Type::kB128, Type::kB128, buffer_store<4>),
@@ -105,6 +123,11 @@ const OpInfo kRows[] = {
     plain_row("s_dcache_wb_vol", 35, Type::kNone, nothing),
     plain_row("s_memtime", 36, Type::kB64, memtime),
     plain_row("s_memrealtime", 37, Type::kB64, memrealtime),
+    // Probes of address translation, and lines dropped from a cache that this device does not have.
+    row("s_atc_probe", 38, Type::kNone, Type::kB64, Type::kNone, nothing),
+    row("s_atc_probe_buffer", 39, Type::kNone, Type::kB128, Type::kNone, nothing),
+    row("s_dcache_discard", 40, Type::kNone, Type::kB64, Type::kNone, nothing),
+    row("s_dcache_discard_x2", 41, Type::kNone, Type::kB64, Type::kNone, nothing),
 };
 
 }  // namespace

@@ -12,6 +12,13 @@ inline uint64_t scalar_offset(const Wave& wave, const Inst& inst) {
     return inst.src[1] ? offset + read_scalar32(wave, inst.src[1]) : offset;
 }
 
+/// S_SCRATCH_*: a register offset counts 64 bytes (CDNA4 ISA 12.6), the immediate bytes.
+inline uint64_t scalar_scratch_address(const Wave& wave, const Inst& inst) {
+    const uint64_t lines = inst.src[1] ? read_scalar32(wave, inst.src[1]) : 0;
+    const auto offset = static_cast<uint64_t>(static_cast<int64_t>(inst.offset));
+    return (read_scalar64(wave, inst.src[0]) + offset + 64 * lines) & kDwordAligned;
+}
+
 inline uint64_t scalar_address(const Wave& wave, const Inst& inst) {
     return (read_scalar64(wave, inst.src[0]) + scalar_offset(wave, inst)) & kDwordAligned;
 }

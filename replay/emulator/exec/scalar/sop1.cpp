@@ -153,6 +153,21 @@ void swappc(Wave& wave, const Inst& inst) {
     wave.pc = target;
 }
 
+/// The first time at a join: on with the lanes that wait. The second time: further.
+void join(Wave& wave, const Inst& inst) {
+    const u32 depth = fork_depth(wave);
+    if (depth == read_scalar32(wave, inst.src[0])) {
+        return;
+    }
+    if (depth == 0) {
+        throw Fault("s_cbranch_join without a fork");
+    }
+    set_fork_depth(wave, depth - 1);
+    const auto saved = static_cast<uint16_t>(4 * (depth - 1));
+    wave.set_exec(wave.read64(saved));
+    wave.pc = wave.read64(static_cast<uint16_t>(saved + 2));
+}
+
 void set_gpr_idx_idx(Wave& wave, const Inst& inst) {
     wave.sgpr[kM0Code] = (wave.m0() & ~0xffu) | (read_scalar32(wave, inst.src[0]) & 0xff);
 }
@@ -218,6 +233,7 @@ const OpInfo kRows[] = {
     scalar_row("s_getpc_b64", Encoding::kSop1, 28, Type::kB64, Type::kNone, Type::kNone, kNoFlags, getpc),
     jump("s_setpc_b64", 29, Type::kNone, Type::kB64, setpc, kTerminator),
     jump("s_swappc_b64", 30, Type::kB64, Type::kB64, swappc, kTerminator),
+    missing(jump("s_rfe_b64", 31, Type::kNone, Type::kB64, nullptr, kTerminator), kTrapOnly),
     op64("s_and_saveexec_b64", 32, save_exec<[](u64 s, u64 e) { return s & e; }>, kExecFlags),
     op64("s_or_saveexec_b64", 33, save_exec<[](u64 s, u64 e) { return s | e; }>, kExecFlags),
     op64("s_xor_saveexec_b64", 34, save_exec<[](u64 s, u64 e) { return s ^ e; }>, kExecFlags),
@@ -234,6 +250,8 @@ const OpInfo kRows[] = {
     op64("s_movrels_b64", 43, movrels64, kReadsM0),
     op32("s_movreld_b32", 44, movreld32, kReadsM0),
     op64("s_movreld_b64", 45, movreld64, kReadsM0),
+    scalar_row("s_cbranch_join", Encoding::kSop1, 46, Type::kNone, Type::kB32, Type::kNone,
+               kReadsMode | kWritesMode | kWritesExec, join, Category::kBranch),
     op32("s_abs_i32", 48, run32<[](Wave& w, u32 a) {
              return with_scc(w, static_cast<int32_t>(a) < 0 ? 0 - a : a);
          }>, kWritesScc),

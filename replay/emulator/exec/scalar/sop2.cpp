@@ -169,10 +169,19 @@ const OpInfo kRows[] = {
     op64_32("s_bfe_i64", 40, run64_32<[](Wave& w, u64 a, u32 b) {
                 return with_scc(w, extract_signed(a, b & 63, b >> 16 & 127, 64));
             }>, kWritesScc),
+    scalar_row("s_cbranch_g_fork", Encoding::kSop2, 41, Type::kNone, Type::kB64, Type::kB64,
+               kReadsMode | kWritesMode | kReadsExec | kWritesExec,
+               [](Wave& wave, const Inst& inst) {
+                   fork_lanes(wave, read_scalar64(wave, inst.src[0]), read_scalar64(wave, inst.src[1]));
+               },
+               Category::kBranch),
     op32("s_absdiff_i32", 42, run32<[](Wave& w, u32 a, u32 b) {
              u32 difference = a - b;
              return with_scc(w, static_cast<i32>(difference) < 0 ? 0 - difference : difference);
          }>, kWritesScc),
+    missing(scalar_row("s_rfe_restore_b64", Encoding::kSop2, 43, Type::kNone, Type::kB64, Type::kB32, kTerminator,
+                       nullptr, Category::kBranch),
+            kTrapOnly),
     op32("s_mul_hi_u32", 44, run32<[](Wave&, u32 a, u32 b) { return static_cast<u32>(u64{a} * b >> 32); }>),
     op32("s_mul_hi_i32", 45, run32<[](Wave&, u32 a, u32 b) {
              return static_cast<u32>(i64{static_cast<i32>(a)} * static_cast<i32>(b) >> 32);

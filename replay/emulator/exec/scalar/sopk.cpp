@@ -105,6 +105,10 @@ void setreg_imm(Wave& wave, const Inst& inst) {
     write_field(wave, HwregField(inst.simm), inst.literal);
 }
 
+void fork_near(Wave& wave, const Inst& inst) {
+    fork_lanes(wave, read_scalar64(wave, inst.src[0]), wave.pc + 4 * static_cast<uint64_t>(static_cast<int64_t>(inst.simm)));
+}
+
 void call(Wave& wave, const Inst& inst) {
     write_scalar64(wave, inst.dst[0], wave.pc);
     wave.pc += 4 * static_cast<int64_t>(inst.simm);
@@ -135,6 +139,8 @@ const OpInfo kRows[] = {
     compare_row("s_cmpk_le_u32", 13, compare_unsigned<[](u32 a, u32 b) { return a <= b; }>),
     move_row("s_addk_i32", 14, kWritesScc | kDstIsRead, addk),
     move_row("s_mulk_i32", 15, kDstIsRead, mulk),
+    scalar_row("s_cbranch_i_fork", Encoding::kSopk, 16, Type::kNone, Type::kB64, Type::kNone,
+               kRelative | kReadsMode | kWritesMode | kReadsExec | kWritesExec, fork_near, Category::kBranch),
     move_row("s_getreg_b32", 17, kReadsMode, getreg),
     scalar_row("s_setreg_b32", Encoding::kSopk, 18, Type::kNone, Type::kB32, Type::kNone, kWritesMode,
                setreg),

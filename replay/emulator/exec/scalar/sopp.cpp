@@ -42,6 +42,12 @@ void set_halt(Wave&, const Inst& inst) {
     }
 }
 
+void set_kill(Wave&, const Inst& inst) {
+    if (inst.simm & 1) {
+        throw Fault("the program killed itself with s_setkill");
+    }
+}
+
 void send_message_and_halt(Wave&, const Inst&) {
     throw Fault("the program halted itself with s_sendmsghalt");
 }
@@ -72,6 +78,7 @@ const OpInfo kRows[] = {
     branch_row("s_cbranch_execz", 8, branch<[](const Wave& w) { return w.exec() == 0; }>, kReadsExec),
     branch_row("s_cbranch_execnz", 9, branch<[](const Wave& w) { return w.exec() != 0; }>, kReadsExec),
     row("s_barrier", 10, Category::kBarrier, barrier),
+    row("s_setkill", 11, Category::kSalu, set_kill),
     row("s_waitcnt", 12, Category::kWait, waitcnt),
     row("s_sethalt", 13, Category::kSalu, set_halt),
     row("s_sleep", 14, Category::kNop, sleep),
@@ -91,6 +98,7 @@ const OpInfo kRows[] = {
     row("s_endpgm_saved", 27, Category::kEnd, end_program, kTerminator),
     row("s_set_gpr_idx_off", 28, Category::kSalu, gpr_idx_off, kWritesMode),
     row("s_set_gpr_idx_mode", 29, Category::kSalu, gpr_idx_mode, kReadsM0 | kWritesM0),
+    row("s_endpgm_ordered_ps_done", 30, Category::kEnd, end_program, kTerminator),
 };
 
 }  // namespace

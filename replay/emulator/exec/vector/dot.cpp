@@ -70,9 +70,12 @@ constexpr OpInfo vop2(const char* name, uint16_t opcode, Type dst, Type packed, 
     return vector_row(name, Encoding::kVop2, opcode, dst, {packed, packed}, run, kDstIsRead, targets);
 }
 
+constexpr const char* kOrderNote =
+    "adds one product at a time in the pseudocode's order; how a GPU rounds in between is not published";
+
 constexpr OpInfo kVop3p[] = {
-    vop3p("v_dot2_f32_bf16", 26, kF32, kPkBf16, lanes<dot2_bf16, kPacked>, kGfx950Bit),
-    vop3p("v_dot2_f32_f16", 35, kF32, kPkF16, lanes<dot2_f16, kPacked>),
+    approximate(vop3p("v_dot2_f32_bf16", 26, kF32, kPkBf16, lanes<dot2_bf16, kPacked>, kGfx950Bit), kOrderNote),
+    approximate(vop3p("v_dot2_f32_f16", 35, kF32, kPkF16, lanes<dot2_f16, kPacked>), kOrderNote),
     vop3p("v_dot2_i32_i16", 38, kB32, kPkI16,
           clampable<dot<16, true>, signed_dot_sat<16>, kPacked>),
     vop3p("v_dot2_u32_u16", 39, kB32, kPkI16,
@@ -84,8 +87,8 @@ constexpr OpInfo kVop3p[] = {
 };
 
 constexpr OpInfo kVop2[] = {
-    vop2("v_dot2c_f32_bf16", 22, kF32, kPkBf16, lanes<dot2c_bf16, kAccumulates>, kGfx950Bit),
-    vop2("v_dot2c_f32_f16", 55, kF32, kPkF16, lanes<dot2_f16, kAccumulates>),
+    approximate(vop2("v_dot2c_f32_bf16", 22, kF32, kPkBf16, lanes<dot2c_bf16, kAccumulates>, kGfx950Bit), kOrderNote),
+    approximate(vop2("v_dot2c_f32_f16", 55, kF32, kPkF16, lanes<dot2_f16, kAccumulates>), kOrderNote),
     vop2("v_dot2c_i32_i16", 56, kB32, kPkI16,
          clampable<dot<16, true>, signed_dot_sat<16>, kAccumulates>),
     vop2("v_dot4c_i32_i8", 57, kB32, kB32, clampable<dot<8, true>, signed_dot_sat<8>, kAccumulates>),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -123,6 +124,19 @@ inline float flushed(float value) {
 inline float mad_flushing(float a, float b, float c) {
     return flushed(flushed(flushed(a) * flushed(b)) + flushed(c));
 }
+
+/// v_mad_f16 and its kin: product and sum are each rounded to f16, denormals flushed at every step.
+inline F16 mad_flushing_f16(F16 a, F16 b, F16 c) {
+    constexpr float kSmallest = 0x1p-14f;
+    constexpr auto flush = [](float value) { return std::fabs(value) < kSmallest ? std::copysign(0.0f, value) : value; };
+    const float product = flush(f16_to_f32(f32_to_f16(flush(a) * flush(b))));
+    const float sum = f64_to_f32_sticky(static_cast<double>(product) + flush(c));  // an exact sum
+    return flush(f16_to_f32(f32_to_f16(sum)));
+}
+
+constexpr const char* kMadF16Note =
+    "product and sum are each rounded and denormals flushed, as v_mad_f32 does and LLVM's FMAD takes it; the guide "
+    "says neither";
 
 /// value * 2^exponent, rounded once, into the denormal range too.
 inline float scale_f32(float value, int32_t exponent) {

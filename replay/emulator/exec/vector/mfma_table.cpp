@@ -143,6 +143,21 @@ constexpr Type registers(int dwords) {
     }
 }
 
+/// What is known of an operation's sums. MMA-Sim measured the dense ones on CDNA2 and CDNA3; integers are exact anyway.
+constexpr OpInfo with_exactness(OpInfo row, const MatrixOp& op) {
+    if (op.arithmetic == Arithmetic::kInteger) {
+        return row;
+    }
+    if (op.shape.is_sparse) {
+        return approximate(row, "assumed to sum its stored elements in the groups of the dense instruction; no "
+                                "measurement is published");
+    }
+    if ((row.targets & kGfx950Bit) == 0) {
+        return row;
+    }
+    return approximate(row, "assumed to sum as on gfx942; no measurement of gfx950 is published", kGfx950Bit);
+}
+
 template <MatrixOp Op>
 constexpr OpInfo row_with(const char* name, uint16_t opcode, TargetMask targets, int passes,
                           Handler handler) {
@@ -154,7 +169,7 @@ constexpr OpInfo row_with(const char* name, uint16_t opcode, TargetMask targets,
     // A two-register accumulator is always one f64: inline constants are doubles there.
     constexpr Type d = d_dwords == 2 ? Type::kF64 : registers(d_dwords);
     constexpr uint32_t mode = Op.a == kF32 ? kReadsMode : kNoFlags;
-    return OpInfo{
+    const OpInfo plain{
         .name = name,
         .encoding = Encoding::kVop3p,
         .opcode = opcode,
@@ -166,6 +181,7 @@ constexpr OpInfo row_with(const char* name, uint16_t opcode, TargetMask targets,
         .run = handler,
         .passes = static_cast<uint8_t>(passes),
     };
+    return with_exactness(plain, Op);
 }
 
 template <MatrixOp Op>
@@ -210,7 +226,7 @@ constexpr OpInfo kMovesAndScale[] = {
            .category = Category::kMfma,
            .dst = {},
            .src = {Type::kB32, Type::kB32, Type::kNone, Type::kNone},
-           .flags = kIgnoresExec,
+           .flags = kIgnoresExec | kPackedModifiers,
            .run = load_scale},
     move_row("v_accvgpr_mov_b32", Encoding::kVop1, 0x52),
     move_row("v_accvgpr_read_b32", Encoding::kVop3p, 0x58),

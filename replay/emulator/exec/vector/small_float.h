@@ -1,4 +1,4 @@
-// Number formats below 16 bits: FP8 and BF8 in their FNUZ (gfx942) and OCP (gfx950) forms, and FP4.
+// Number formats of at most 16 bits: FP8 and BF8 in their FNUZ (gfx942) and OCP (gfx950) forms, FP6, BF6 and FP4.
 #pragma once
 
 #include <array>
@@ -14,16 +14,20 @@ struct SmallFormat {
     bool is_fnuz;            // one NaN (sign bit alone), no infinity, no negative zero
     bool has_infinity;       // the top exponent is reserved, as in IEEE formats
     bool has_nan;
-    uint8_t largest;         // code of the largest finite number
+    uint16_t largest;        // code of the largest finite number
     constexpr int width() const { return 1 + exponent_bits + mantissa_bits; }
-    constexpr uint8_t sign() const { return static_cast<uint8_t>(1 << (width() - 1)); }
+    constexpr uint16_t sign() const { return static_cast<uint16_t>(1 << (width() - 1)); }
 };
 
 constexpr SmallFormat kFp8Fnuz{4, 3, 8, true, false, true, 0x7f};
 constexpr SmallFormat kBf8Fnuz{5, 2, 16, true, false, true, 0x7f};
 constexpr SmallFormat kFp8Ocp{4, 3, 7, false, false, true, 0x7e};
 constexpr SmallFormat kBf8Ocp{5, 2, 15, false, true, true, 0x7b};
+constexpr SmallFormat kFp6{2, 3, 1, false, false, false, 0x1f};
+constexpr SmallFormat kBf6{3, 2, 3, false, false, false, 0x1f};
 constexpr SmallFormat kFp4{2, 1, 1, false, false, false, 0x7};
+constexpr SmallFormat kHalf{5, 10, 15, false, true, true, 0x7bff};
+constexpr SmallFormat kBrainHalf{8, 7, 127, false, true, true, 0x7f7f};
 
 /// Value of a code; exact in f32.
 constexpr float decode_small(const SmallFormat& format, uint8_t code) {
@@ -75,6 +79,31 @@ constexpr uint32_t round_magnitude(const SmallFormat& format, double value) {
     code += rest > half || (rest == half && (code & 1) != 0) ? 1 : 0;
     const uint64_t first = exponent < smallest ? 0 : static_cast<uint64_t>(exponent - smallest);
     return static_cast<uint32_t>(code + (first << format.mantissa_bits));
+}
+
+/// Code of the magnitude of a finite value, rounded stochastically; may lie above Format.largest. The value has at
+/// most `source_bits` bits behind its leading one. Its significand is aligned to the format's (what falls off a
+/// subnormal is lost), the top bits of `random` are added to the bits below the last kept one, and the sum is cut
+/// off: HIP's host conversion (amd_hip_ocp_host.hpp, from_float_sr), with which the CDNA3 pseudocode of
+/// V_CVT_SR_FP8_F32 agrees in what it adds (S1[31:12]).
+constexpr uint32_t round_stochastically(const SmallFormat& format, double value, int source_bits, uint32_t random) {
+    const uint64_t bits = std::bit_cast<uint64_t>(value) & 0x7fffffffffffffffull;
+    if (bits == 0) {
+        return 0;
+    }
+    const int exponent = static_cast<int>(bits >> 52) - 1023;
+    const int smallest = 1 - format.bias;  // exponent of the smallest normal number
+    const int dropped = source_bits - format.mantissa_bits;
+    const uint64_t fraction = (bits & 0xfffffffffffffull) >> (52 - source_bits);
+    uint64_t significand = fraction | 1ull << source_bits;
+    uint64_t first = 0;
+    if (exponent < smallest) {
+        significand = smallest - exponent < 32 ? significand >> (smallest - exponent) : 0;
+    } else {
+        first = static_cast<uint64_t>(exponent - smallest);
+    }
+    significand += dropped == 0 ? 0 : random >> (32 - dropped);
+    return static_cast<uint32_t>((significand >> dropped) + (first << format.mantissa_bits));
 }
 
 }  // namespace asmevo::emulator

@@ -39,6 +39,8 @@ std::span<const OpInfo> vop3_integer_ops();  // vop3_integer.cpp
 std::span<const OpInfo> vop3_sad_ops();      // sad.cpp
 std::span<const OpInfo> vop3_convert_ops();  // vop3_convert.cpp
 std::span<const OpInfo> vop3_fp8_ops();      // fp8.cpp
+std::span<const OpInfo> vop3_scaled_ops();   // scaled_convert.cpp
+std::span<const OpInfo> vop3_scaled32_ops(); // scaled_convert32.cpp
 std::span<const OpInfo> vop3_division_ops(); // division.cpp
 
 }  // namespace asmevo::emulator

@@ -46,6 +46,10 @@ constexpr OpInfo kTable[] = {
             const uint32_t changes = a ^ (0u - (a >> 31));  // sign bits cleared
             return changes == 0 ? -1 : std::countl_zero(changes);
         }>),
+    // No exception is ever recorded: there is nothing to clear.
+    vector_row("v_clrexcp", Encoding::kVop1, 53, kNone, {}, no_operation),
+    missing(row("v_screen_partition_4se_b32", 55, kB32, kB32, nullptr),
+            "the table of screen partitions that it looks up is not published"),
     row("v_mov_b64", 56, kB64, kB64, lanes<[](uint64_t a) { return a; }, kNoFlush>, kGfx940Plus),
     row("v_sat_pk_u8_i16", 79, kI16, kB32, lanes<[](uint32_t a) { return saturate_bytes(a); }>),
     row("v_prng_b32", 88, kB32, kB32,

@@ -13,8 +13,15 @@ constexpr OpInfo row(const char* name, uint16_t opcode, Type dst, Type source, H
     return vector_row(name, Encoding::kVop1, opcode, dst, {source}, run, kNoFlags, kAllTargets, category);
 }
 
-constexpr OpInfo trans(const char* name, uint16_t opcode, Type type, Handler run) {
-    return row(name, opcode, type, type, run, Category::kTrans);
+constexpr const char* kUlpNote = "computed in double and rounded once; a GPU promises 1 ulp and its bits are not published";
+constexpr const char* kSeedNote =
+    "within 1 ulp here; a GPU gives a seed for Newton iterations, with an error of up to 2^29 ulp";
+constexpr const char* kTurnsNote = "computed in double and rounded; neither an error bound nor a GPU's bits are published";
+constexpr const char* kHalfNote = "rounded to f32 and then to f16, within the 0.51 ulp that a GPU promises; its bits are not published";
+constexpr const char* kLegacyNote = "computed as the operation without `legacy`; what differs is not published";
+
+constexpr OpInfo trans(const char* name, uint16_t opcode, Type type, Handler run, const char* note) {
+    return approximate(row(name, opcode, type, type, run, Category::kTrans), note);
 }
 
 // x - floor(x), kept below 1.
@@ -85,32 +92,34 @@ constexpr OpInfo kFrexp[] = {
 };
 
 constexpr OpInfo kTranscendental[] = {
-    trans("v_exp_f32", 32, kF32, lanes<[](float a) { return exp2_f32(a); }, kRoundsItself>),
-    trans("v_log_f32", 33, kF32, lanes<[](float a) { return log2_f32(a); }, kRoundsItself>),
-    trans("v_rcp_f32", 34, kF32, lanes<[](float a) { return rcp_f32(a); }, kRoundsItself>),
-    trans("v_rcp_iflag_f32", 35, kF32, lanes<[](float a) { return rcp_f32(a); }, kRoundsItself>),
-    trans("v_rsq_f32", 36, kF32, lanes<[](float a) { return rsq_f32(a); }, kRoundsItself>),
-    trans("v_rcp_f64", 37, kF64, lanes<[](double a) { return 1.0 / a; }, kRoundsItself>),
+    trans("v_exp_f32", 32, kF32, lanes<[](float a) { return exp2_f32(a); }, kRoundsItself>, kUlpNote),
+    trans("v_log_f32", 33, kF32, lanes<[](float a) { return log2_f32(a); }, kRoundsItself>, kUlpNote),
+    trans("v_rcp_f32", 34, kF32, lanes<[](float a) { return rcp_f32(a); }, kRoundsItself>, kUlpNote),
+    trans("v_rcp_iflag_f32", 35, kF32, lanes<[](float a) { return rcp_f32(a); }, kRoundsItself>, kUlpNote),
+    trans("v_rsq_f32", 36, kF32, lanes<[](float a) { return rsq_f32(a); }, kRoundsItself>, kUlpNote),
+    trans("v_rcp_f64", 37, kF64, lanes<[](double a) { return 1.0 / a; }, kRoundsItself>, kSeedNote),
     trans("v_rsq_f64", 38, kF64,
-          lanes<[](double a) { return 1.0 / __builtin_sqrt(a); }, kRoundsItself>),
-    trans("v_sqrt_f32", 39, kF32, lanes<[](float a) { return sqrt_f32(a); }, kRoundsItself>),
-    trans("v_sqrt_f64", 40, kF64, lanes<[](double a) { return __builtin_sqrt(a); }, kRoundsItself>),
+          lanes<[](double a) { return 1.0 / __builtin_sqrt(a); }, kRoundsItself>, kSeedNote),
+    trans("v_sqrt_f32", 39, kF32, lanes<[](float a) { return sqrt_f32(a); }, kRoundsItself>, kUlpNote),
+    trans("v_sqrt_f64", 40, kF64, lanes<[](double a) { return __builtin_sqrt(a); }, kRoundsItself>, kSeedNote),
     trans("v_sin_f32", 41, kF32,
-          lanes<[](float a) { return static_cast<float>(sin_turns(a, false)); }, kRoundsItself>),
+          lanes<[](float a) { return static_cast<float>(sin_turns(a, false)); }, kRoundsItself>, kTurnsNote),
     trans("v_cos_f32", 42, kF32,
-          lanes<[](float a) { return static_cast<float>(sin_turns(a, true)); }, kRoundsItself>),
-    trans("v_rcp_f16", 61, kF16, lanes<[](F16 a) -> F16 { return 1.0f / a; }, kRoundsItself>),
+          lanes<[](float a) { return static_cast<float>(sin_turns(a, true)); }, kRoundsItself>, kTurnsNote),
+    trans("v_rcp_f16", 61, kF16, lanes<[](F16 a) -> F16 { return 1.0f / a; }, kRoundsItself>, kHalfNote),
     trans("v_sqrt_f16", 62, kF16,
-          lanes<[](F16 a) -> F16 { return __builtin_sqrtf(a); }, kRoundsItself>),
-    trans("v_rsq_f16", 63, kF16, lanes<[](F16 a) -> F16 { return rsq_f32(a); }, kRoundsItself>),
-    trans("v_log_f16", 64, kF16, lanes<[](F16 a) -> F16 { return log2_f32(a); }, kRoundsItself>),
-    trans("v_exp_f16", 65, kF16, lanes<[](F16 a) -> F16 { return exp2_f32(a); }, kRoundsItself>),
+          lanes<[](F16 a) -> F16 { return __builtin_sqrtf(a); }, kRoundsItself>, kHalfNote),
+    trans("v_rsq_f16", 63, kF16, lanes<[](F16 a) -> F16 { return rsq_f32(a); }, kRoundsItself>, kHalfNote),
+    trans("v_log_f16", 64, kF16, lanes<[](F16 a) -> F16 { return log2_f32(a); }, kRoundsItself>, kHalfNote),
+    trans("v_exp_f16", 65, kF16, lanes<[](F16 a) -> F16 { return exp2_f32(a); }, kRoundsItself>, kHalfNote),
     trans("v_sin_f16", 73, kF16,
           lanes<[](F16 a) -> F16 { return static_cast<float>(sin_turns(a.value, false)); },
-                kRoundsItself>),
+                kRoundsItself>, kTurnsNote),
     trans("v_cos_f16", 74, kF16,
           lanes<[](F16 a) -> F16 { return static_cast<float>(sin_turns(a.value, true)); },
-                kRoundsItself>),
+                kRoundsItself>, kTurnsNote),
+    trans("v_exp_legacy_f32", 75, kF32, lanes<[](float a) { return exp2_f32(a); }, kRoundsItself>, kLegacyNote),
+    trans("v_log_legacy_f32", 76, kF32, lanes<[](float a) { return log2_f32(a); }, kRoundsItself>, kLegacyNote),
 };
 
 }  // namespace

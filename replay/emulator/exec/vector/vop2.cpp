@@ -68,6 +68,15 @@ constexpr OpInfo kHalf[] = {
     row("v_sub_f16", 32, kF16, {kF16, kF16}, lanes<[](F16 a, F16 b) -> F16 { return a - b; }>),
     row("v_subrev_f16", 33, kF16, {kF16, kF16}, lanes<[](F16 a, F16 b) -> F16 { return b - a; }>),
     row("v_mul_f16", 34, kF16, {kF16, kF16}, lanes<[](F16 a, F16 b) -> F16 { return a * b; }>),
+    approximate(row("v_mac_f16", 35, kF16, {kF16, kF16},
+                    lanes<[](F16 a, F16 b, F16 c) { return mad_flushing_f16(a, b, c); }, kAccumulates>, kDstIsRead),
+                kMadF16Note),
+    approximate(row("v_madmk_f16", 36, kF16, {kF16, kF16, kF16},
+                    lanes<[](F16 a, F16 k, F16 b) { return mad_flushing_f16(a, k, b); }>, kLiteralK | kNoVop3),
+                kMadF16Note),
+    approximate(row("v_madak_f16", 37, kF16, {kF16, kF16, kF16},
+                    lanes<[](F16 a, F16 b, F16 k) { return mad_flushing_f16(a, b, k); }>, kLiteralK | kNoVop3),
+                kMadF16Note),
     row("v_max_f16", 45, kF16, {kF16, kF16}, lanes<[](LaneEnv env, uint16_t a, uint16_t b) {
             return max_float(env, a, b);
         }>),

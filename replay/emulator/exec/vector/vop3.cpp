@@ -7,7 +7,7 @@ namespace asmevo::emulator {
 std::span<const OpInfo> vop3_ops() {
     static const std::vector<OpInfo> table =
         join_tables({vop3_integer_ops(), vop3_float_ops(), vop3_division_ops(), vop3_convert_ops(),
-                     vop3_fp8_ops(), vop3_lane_ops(), vop3_sad_ops()});
+                     vop3_fp8_ops(), vop3_scaled_ops(), vop3_scaled32_ops(), vop3_lane_ops(), vop3_sad_ops()});
     return table;
 }
 

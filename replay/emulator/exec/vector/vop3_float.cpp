@@ -165,6 +165,10 @@ constexpr OpInfo kSingle[] = {
 };
 
 constexpr OpInfo kHalf[] = {
+    approximate(row("v_mad_legacy_f16", 0x1ea, kF16, {kF16, kF16, kF16},
+                    lanes<[](F16 a, F16 b, F16 c) { return mad_flushing_f16(a, b, c); }>), kMadF16Note),
+    approximate(row("v_mad_f16", 0x203, kF16, {kF16, kF16, kF16},
+                    lanes<[](F16 a, F16 b, F16 c) { return mad_flushing_f16(a, b, c); }, kKeepsHigh>), kMadF16Note),
     row("v_fma_legacy_f16", 0x1ee, kF16, {kF16, kF16, kF16},
         lanes<[](F16 a, F16 b, F16 c) -> F16 { return fma_for_f16(a, b, c); }>),
     row("v_fma_f16", 0x206, kF16, {kF16, kF16, kF16},

@@ -5,6 +5,7 @@
 #include "exec/vector/integer.h"
 #include "exec/vector/lanes.h"
 #include "exec/vector/tables.h"
+#include "isa/bitop3.h"
 
 namespace asmevo::emulator {
 
@@ -155,14 +156,6 @@ constexpr OpInfo mad64(const char* name, uint16_t opcode, Handler run) {
     return info;
 }
 
-// v_bitop3: the truth table stands in the omod, abs and neg fields of the encoding; the decoder leaves the
-// instruction words as they are.
-uint32_t truth_table(const Inst& inst) {
-    const uint32_t omod = inst.words[1] >> 27 & 3, neg = inst.words[1] >> 29 & 7;
-    const uint32_t abs = inst.words[0] >> 8 & 7;
-    return omod << 6 | abs << 3 | neg;
-}
-
 constexpr uint32_t combine_bits(uint32_t table, uint32_t a, uint32_t b, uint32_t c) {
     uint32_t result = 0;
     for (uint32_t row = 0; row < 8; ++row) {
@@ -173,29 +166,23 @@ constexpr uint32_t combine_bits(uint32_t table, uint32_t a, uint32_t b, uint32_t
     return result;
 }
 
-// The modifiers' bits are the truth table, so sources are read without them.
 template <bool Half>
 void bit_operation(Wave& wave, const Inst& inst) {
-    Inst plain = inst;
-    for (Operand& operand : plain.src) {
-        operand.neg = operand.abs = false;
-    }
-    plain.omod = 0;
     Scratch scratch[3];
     Source source[3];
     for (int i = 0; i < 3; ++i) {
-        source[i] = fetch<kNoFlush>(wave, plain, i, scratch[i]);
+        source[i] = fetch<kNoFlush>(wave, inst, i, scratch[i]);
     }
-    const uint32_t table = truth_table(inst);
+    const uint32_t table = truth_table(inst.words);
     alignas(64) uint32_t result[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) {
         result[lane] = combine_bits(table, source[0].low[lane], source[1].low[lane],
                                     source[2].low[lane]) & (Half ? 0xffffu : ~0u);
     }
     if constexpr (Half) {
-        store_half(wave, plain, result, true);
+        store_half(wave, inst, result, true);
     } else {
-        store_dword(wave, plain, result);
+        store_dword(wave, inst, result);
     }
 }
 
