@@ -36,7 +36,7 @@ def _watch_torch() -> None:
     spec = importlib.machinery.ModuleSpec(_PACKAGE, loader, origin=path, is_package=True)
     spec.submodule_search_locations = [folder]
     _load(spec)
-    importlib.import_module(f"{_PACKAGE}.install").watch_imports()
+    importlib.import_module(f"{_PACKAGE}.imports").watch_imports()
 
 
 _watch_torch()
