@@ -101,6 +101,8 @@ class Case:
     arches: tuple[str, ...]
     is_fast: bool
     """Part of the subset that scripts/test runs."""
+    finding: str
+    """What is wrong with the kernel itself: the case must fail."""
     function: CaseFunction
 
     @property
@@ -121,6 +123,7 @@ def kernel_case(
     dtypes: Sequence[torch.dtype] = (torch.float32,),
     arches: Sequence[str] = ARCHES,
     is_fast: bool = False,
+    finding: str = "",
 ) -> Callable[[CaseFunction], CaseFunction]:
     """Register the decorated function as a case for each dtype; fast is the last one."""
 
@@ -135,6 +138,7 @@ def kernel_case(
                 dtype=dtype,
                 arches=tuple(arches),
                 is_fast=is_fast and dtype == dtypes[-1],
+                finding=finding,
                 function=function,
             )
             if case.id in CASES:

@@ -136,7 +136,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = f"{module.__name__}.{member}"
         if member.startswith("__"):
             raise AttributeError(name)
-        if not self._is_unavailable(name) and self.find_spec(name, None) is not None:
+        is_ours = name in self._library.stand_ins or not self._is_unavailable(name)
+        if is_ours and self.find_spec(name, None) is not None:
             return importlib.import_module(name)
         return Unavailable(name)
 

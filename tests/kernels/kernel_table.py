@@ -34,11 +34,11 @@ def _count_kernels(pairs: Sequence[tuple[Case, Outcome]], arch: str) -> set[tupl
     return passed - failed
 
 
-def _describe(outcome: Outcome | None) -> str:
+def _describe(case: Case, outcome: Outcome | None) -> str:
     if outcome is None:
         return "not run"
     if outcome.reason:
-        return "**failed**"
+        return "see below" if case.finding else "**failed**"
     if all(comparison["is_equal"] for comparison in outcome.comparisons):
         return "exact"
 
@@ -58,11 +58,23 @@ def _format_row(case: Case, outcomes: dict[tuple[str, str], Outcome]) -> str:
         str(case.dtype).removeprefix("torch."),
         case.shapes,
         *(
-            _describe(outcomes.get((case.id, arch))) if arch in case.arches else "–"
+            _describe(case, outcomes.get((case.id, arch))) if arch in case.arches else "–"
             for arch in ARCHES
         ),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _format_findings(cases: Sequence[Case]) -> list[str]:
+    """What the kernels themselves do wrong."""
+    findings: dict[str, list[str]] = {}
+    for case in cases:
+        if case.finding:
+            findings.setdefault(case.finding, []).append(case.id)
+    if not findings:
+        return []
+    lines = [f"* {', '.join(ids)}: {finding}" for finding, ids in findings.items()]
+    return ["## Found in the kernels", "", *lines, ""]
 
 
 def format_table(pairs: Sequence[tuple[Case, Outcome]]) -> str:
@@ -79,7 +91,8 @@ def format_table(pairs: Sequence[tuple[Case, Outcome]]) -> str:
         lines += ["|---|---|---|---|" + "---|" * len(ARCHES)]
         lines += [_format_row(case, outcomes) for case in cases if case.library == library]
         lines += [""]
-    failures = [(case, outcome) for case, outcome in pairs if outcome.reason]
+    lines += _format_findings(cases)
+    failures = [(case, outcome) for case, outcome in pairs if outcome.reason and not case.finding]
     if failures:
         lines += ["## Failed", ""]
         lines += [f"* {case.id}, {outcome.arch}: {outcome.reason}" for case, outcome in failures]

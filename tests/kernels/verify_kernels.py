@@ -100,14 +100,15 @@ def main() -> None:
     if not jobs:
         parser.error(f"no case is called {arguments.only}")
     outcomes = run_jobs(jobs, processes=arguments.jobs, fresh=arguments.fresh)
+    cases = {case.id: case for case in find_cases()}
     if arguments.table:
-        cases = {case.id: case for case in find_cases()}
         arguments.table.write_text(format_table([(cases[j.case], outcomes[j]) for j in jobs]))
         print(f"Wrote {arguments.table}")
-    failed = [job for job in jobs if outcomes[job].reason]
+    failed = [job for job in jobs if bool(outcomes[job].reason) != bool(cases[job.case].finding)]
     for job in failed:
-        print(f"FAILED {job.arch} {job.case}: {outcomes[job].reason}")
-    print(f"{len(jobs) - len(failed)} of {len(jobs)} passed")
+        reason = outcomes[job].reason or f"passed in spite of: {cases[job.case].finding}"
+        print(f"FAILED {job.arch} {job.case}: {reason}")
+    print(f"{len(jobs) - len(failed)} of {len(jobs)} as expected")
     sys.exit(1 if failed else 0)
 
 

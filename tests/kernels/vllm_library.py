@@ -12,6 +12,7 @@ from kernel_library import Library, Unavailable
 __all__ = ["LIBRARY"]
 
 _VERSION = "0.33.0"
+_LDS_BYTES = {"gfx942": 64 << 10, "gfx950": 160 << 10}
 _COMPUTE_UNITS = {"gfx942": 304, "gfx950": 256}
 
 
@@ -146,6 +147,10 @@ LIBRARY = Library(
     stand_ins={
         "regex": lambda arch: vars(re),
         "vllm.platforms": _platforms,
+        # The compiled operations are absent; this one is a question to the runtime.
+        "vllm._custom_ops": lambda arch: {
+            "get_max_shared_memory_per_block_device_attribute": lambda device: _LDS_BYTES[arch]
+        },
         # vLLM's logger asks which process may log.
         "vllm.distributed.parallel_state": lambda arch: {
             "is_local_first_rank": lambda: True,

@@ -31,6 +31,7 @@ def make_case() -> Case:
         dtype=torch.float32,
         arches=ARCHES,
         is_fast=False,
+        finding="",
         function=lambda trial: None,
     )
 
