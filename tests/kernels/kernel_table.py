@@ -23,6 +23,10 @@ reasons stand in the cases, `tests/kernels/*_cases.py`.
 """
 
 
+def _order(case: Case) -> tuple[str, str, str, str]:
+    return (case.library, case.function.__module__, case.name, case.id)
+
+
 def _count_kernels(pairs: Sequence[tuple[Case, Outcome]], arch: str) -> int:
     """Kernels of different names that passed on an architecture, in all cases that may pass."""
     passed: set[str] = set()
@@ -79,13 +83,18 @@ def _format_findings(cases: Sequence[Case]) -> list[str]:
 def format_table(pairs: Sequence[tuple[Case, Outcome]]) -> str:
     """A page with one table for each library and the failures below."""
     outcomes = {(case.id, outcome.arch): outcome for case, outcome in pairs}
-    cases = list({case.id: case for case, _ in pairs}.values())
+    cases = sorted({case.id: case for case, _ in pairs}.values(), key=_order)
     lines = [_HEAD]
     for library in sorted({case.library for case in cases}):
         version = get_library(library).version
         own = [pair for pair in pairs if pair[0].library == library]
         counts = ", ".join(f"{_count_kernels(own, arch)} on {arch}" for arch in ARCHES)
-        lines += [f"## {library} {version}", "", f"Kernels of different names verified: {counts}.", ""]
+        lines += [
+            f"## {library} {version}",
+            "",
+            f"Kernels of different names verified: {counts}.",
+            "",
+        ]
         lines += [f"| kernels | wrapper | dtype | inputs | {' | '.join(ARCHES)} |"]
         lines += ["|---|---|---|---|" + "---|" * len(ARCHES)]
         lines += [_format_row(case, outcomes) for case in cases if case.library == library]

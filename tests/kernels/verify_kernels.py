@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -45,10 +46,18 @@ def make_key(case: Case) -> str:
 
 
 def find_jobs(arches: Sequence[str], *, only: str = "*", fast: bool = False) -> list[Job]:
-    """Jobs of the cases whose id matches the pattern."""
+    """Jobs of the cases whose id matches the pattern.
+
+    The last dtype of each comes first, so that a run soon has seen every kernel.
+    """
+    rank: dict[str, int] = {}
+    seen: Counter[str] = Counter()
+    for case in reversed(list(find_cases())):
+        rank[case.id] = seen[f"{case.library}.{case.name}"]
+        seen[f"{case.library}.{case.name}"] += 1
     return [
         Job(case=case.id, arch=arch, key=make_key(case))
-        for case in find_cases()
+        for case in sorted(find_cases(), key=lambda case: rank[case.id])
         for arch in arches
         if arch in case.arches and fnmatch.fnmatch(case.id, only) and (case.is_fast or not fast)
     ]
