@@ -68,14 +68,24 @@ struct KernelImage {
     uint32_t sgpr_count = 0, vgpr_count = 0, agpr_count = 0;  // from metadata, for attributes
 };
 
+/// What the host does for waves that wait for it in a loop: called after each of their slices, by the threads that run
+/// them.
+class HostService {
+  public:
+    virtual ~HostService() = default;
+    virtual void serve() = 0;
+};
+
 struct DispatchRequest {
     const KernelImage* kernel = nullptr;
     Dim3 grid;                          // in workgroups
     Dim3 block;                         // in work-items
+    Dim3 remainder{0, 0, 0};            // work-items of the last workgroup in a dimension; 0: a whole one
     uint32_t dynamic_lds = 0;           // bytes on top of group_segment_size
     uint64_t kernarg_address = 0;       // device-visible, kernarg_size bytes, hidden arguments filled
     uint64_t dispatch_packet_address = 0;  // a 64-byte AQL packet
     uint32_t compute_units = 0;         // of the chip; 0: of the target's usual one
+    HostService* host_service = nullptr;   // null: the kernel asks for none
 };
 
 /// Execution count and modelled stall of one instruction, summed over waves.

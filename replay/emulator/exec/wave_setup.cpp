@@ -122,8 +122,17 @@ void set_up_sgprs(const DispatchRequest& request, Dim3 id, Wave& wave) {
     wave.write64(kFlatScratchCode, wave.scratch_base);
 }
 
-void set_up_vgprs(const DispatchRequest& request, Wave& wave) {
-    const KernelImage& kernel = *request.kernel;
+/// Work-items of a workgroup: fewer than asked for where the grid ends with a partial one.
+Dim3 size_of(const DispatchRequest& request, Dim3 id) {
+    auto extent = [](uint32_t at, uint32_t groups, uint32_t block, uint32_t remainder) {
+        return remainder != 0 && at + 1 == groups ? remainder : block;
+    };
+    const Dim3 &grid = request.grid, &block = request.block, &remainder = request.remainder;
+    return {extent(id.x, grid.x, block.x, remainder.x), extent(id.y, grid.y, block.y, remainder.y),
+            extent(id.z, grid.z, block.z, remainder.z)};
+}
+
+void set_up_vgprs(const KernelImage& kernel, Dim3 block, Wave& wave) {
     auto fill = [&](uint32_t first, uint32_t count) {
         for (uint32_t i = first; i < first + count; ++i) {
             std::fill(std::begin(wave.vgpr[i].lane), std::end(wave.vgpr[i].lane), kUninitialised);
@@ -133,8 +142,8 @@ void set_up_vgprs(const DispatchRequest& request, Wave& wave) {
     fill(kAgprBase, wave.acc_vgpr_count);
     // gfx90a and later pack the work-item id into v0: x, y << 10, z << 20, as far as rsrc2 asks for them.
     uint32_t components = field(kernel.rsrc2, 11, 2);
-    uint64_t row = request.block.x, plane = row * request.block.y;
-    uint64_t size = plane * request.block.z;
+    uint64_t row = block.x, plane = row * block.y;
+    uint64_t size = plane * block.z;
     uint64_t exec = 0;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
         uint64_t item = static_cast<uint64_t>(wave.wave_id) * kLanes + lane;
@@ -206,8 +215,11 @@ void set_up_workgroup(DispatchContext& dispatch, Dim3 id, WorkgroupStorage& stor
     const DispatchRequest& request = *dispatch.request;
     const KernelImage& kernel = *request.kernel;
     Workgroup& group = storage.group;
-    uint64_t items = uint64_t{request.block.x} * request.block.y * request.block.z;
-    size_t wave_count = static_cast<size_t>((items + kLanes - 1) / kLanes);
+    auto waves_of = [](Dim3 size) {
+        return (static_cast<size_t>(size.x) * size.y * size.z + kLanes - 1) / kLanes;
+    };
+    const Dim3 block = size_of(request, id);
+    size_t wave_count = waves_of(block);
     VgprAllocation registers = vgpr_allocation(kernel);
     uint32_t stride = scratch_bytes_per_lane(kernel);
 
@@ -215,8 +227,11 @@ void set_up_workgroup(DispatchContext& dispatch, Dim3 id, WorkgroupStorage& stor
     group.dispatch = &dispatch;
     group.lds.resize(kernel.group_segment_size + request.dynamic_lds);
     fill_bytes(group.lds);
-    storage.scratch.prepare(wave_count * kLanes * stride,
+    storage.scratch.prepare(waves_of(request.block) * kLanes * stride,
                             kernel.kernel_code_properties & kPrivateSegmentBuffer);
+    if (group.waves.size() > wave_count) {
+        group.waves.resize(wave_count);
+    }
     while (group.waves.size() < wave_count) {
         group.waves.push_back(std::make_unique<Wave>());
     }
@@ -234,7 +249,7 @@ void set_up_workgroup(DispatchContext& dispatch, Dim3 id, WorkgroupStorage& stor
         wave.scratch_base =
             stride ? reinterpret_cast<uint64_t>(storage.scratch.data()) + i * kLanes * stride : 0;
         set_up_sgprs(request, id, wave);
-        set_up_vgprs(request, wave);
+        set_up_vgprs(kernel, block, wave);
     }
 }
 

@@ -177,6 +177,9 @@ void WorkgroupRun::run_slice(Wave& wave) {
         throw FaultReport{fault_report(dispatch_, wave, pc, fault)};
     }
     instructions_ += wave.instructions - before;
+    if (dispatch_.request->host_service) {
+        dispatch_.request->host_service->serve();
+    }
 }
 
 template <bool kTimed, bool kChecked>

@@ -112,15 +112,6 @@ HIP_SLOT(hipDeviceComputeCapability)(int* major, int* minor, int device) {
         return check_device(device);
     });
 }
-HIP_SLOT(hipDeviceCanAccessPeer)(int* can_access, int device, int peer) {
-    return api([&] { return device == 0 && peer == 0 ? give(can_access, 0) : kInvalidDevice; });
-}
-HIP_SLOT(hipDeviceEnablePeerAccess)(int, unsigned) {
-    return api([] { return kInvalidDevice; });
-}
-HIP_SLOT(hipDeviceDisablePeerAccess)(int) {
-    return api([] { return kInvalidDevice; });
-}
 HIP_SLOT(hipDeviceGetLimit)(size_t* value, int limit) {
     return api([&] {
         size_t known;

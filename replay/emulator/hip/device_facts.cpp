@@ -29,7 +29,7 @@ std::vector<Fact> make_facts() {
     const Chip& c = chip();
     const bool unified = is_unified();
     const int64_t lds = c.lds_bytes, memory = static_cast<int64_t>(device_memory_bytes());
-    const int64_t registers = 128 * 1024;  // 512 KiB of VGPRs a compute unit
+    const int64_t registers = 65536;  // ROCm has one number for a block and for a compute unit
     const int minor = c.target == Target::kGfx90a ? 0 : c.target == Target::kGfx942 ? 4 : 5;
     return {
         {84, 288, 8, memory},     // totalGlobalMem
@@ -37,7 +37,7 @@ std::vector<Fact> make_facts() {
         {75, 696, 8, lds},        // sharedMemPerBlockOptin
         {76, 640, 8, lds},        // sharedMemPerMultiprocessor
         {10002, 1416, 8, lds},    // maxSharedMemoryPerMultiProcessor
-        {71, 304, 4, 65536},      // regsPerBlock
+        {71, 304, 4, registers},  // regsPerBlock
         {72, 648, 4, registers},  // regsPerMultiprocessor
         {87, 308, 4, 64},         // warpSize
         {58, 312, 8, INT_MAX},    // memPitch
@@ -54,6 +54,9 @@ std::vector<Fact> make_facts() {
         {23, 360, 4, 9},                                 // major
         {61, 364, 4, minor},                             // minor
         {81, 368, 8, 256},                               // textureAlignment
+        {82, 376, 8, 256},                               // texturePitchAlignment
+        {79, 568, 8, 256},                               // surfaceAlignment
+        {12, 384, 4, 1},                                 // deviceOverlap
         {63, 388, 4, c.compute_units},                   // multiProcessorCount
         {10015, kNone, 4, c.compute_units},              // physicalMultiProcessorCount
         {18, 392, 4, 0},                                 // kernelExecTimeoutEnabled
@@ -81,14 +84,22 @@ std::vector<Fact> make_facts() {
         {7, 680, 4, 0},             // computePreemptionSupported
         {4, 684, 4, 1},             // canUseHostPointerForRegisteredMem
         {10, 688, 4, 1},            // cooperativeLaunch
-        {11, 692, 4, 0},            // cooperativeMultiDeviceLaunch
+        {11, 692, 4, 1},            // cooperativeMultiDeviceLaunch: with the one device
         {13, 708, 4, unified},      // directManagedMemAccessFromHost
-        {25, 712, 4, 32},           // maxBlocksPerMultiProcessor
+        {25, 712, 4, 2},            // maxBlocksPerMultiProcessor: of 1024 work-items
         {89, kNone, 4, 1},          // virtualMemoryManagementSupported
         {90, 728, 4, 1},            // hostRegisterSupported
-        {88, 744, 4, 0},            // memoryPoolsSupported
-        {10000, 1424, 4, 100000},   // clockInstructionRate: the 100 MHz constant clock
-        {10017, kNone, 4, 100000},  // wallClockRate
+        {88, 744, 4, 1},            // memoryPoolsSupported
+        {kNone, 768, 4, 1},         // ipcEventSupported
+        {70, 620, 4, c.l2_bytes},   // persistingL2CacheMaxSize
+        {14, 632, 4, 1},            // globalL1CacheSupported
+        {20, 636, 4, 1},            // localL1CacheSupported
+        {10000, 1424, 4, 1000000},  // clockInstructionRate: of the time stamps, as ROCm says
+        {10007, 1448, 4, 1},        // cooperativeMultiDeviceUnmatchedFunc and its like
+        {10008, 1452, 4, 1},
+        {10009, 1456, 4, 1},
+        {10010, 1460, 4, 1},
+        {10017, kNone, 4, 100000},  // wallClockRate: the constant clock, 100 MHz
         {10011, 1464, 4, 1},        // isLargeBar
         {10012, 1468, 4, 1},        // asicRevision
         {10013, kNone, 4, 0},       // canUseStreamWaitValue

@@ -8,23 +8,28 @@
 namespace asmevo::emulator::hip {
 namespace {
 
-/// Value of a hidden argument: LLVM AMDGPUUsage, "Code Object V5 Metadata". Services that need a
-/// host thread (printf, hostcall, device malloc, device enqueue) are not there: their pointers are
-/// null.
-uint64_t hidden_value(ValueKind kind, const LaunchShape& shape, uint64_t queue_address) {
+/// Value of a hidden argument: LLVM AMDGPUUsage, "Code Object V5 Metadata". Kernels cannot launch
+/// others: the pointers for that are null.
+uint64_t hidden_value(ValueKind kind, const LaunchShape& shape, const HiddenPointers& hidden) {
     switch (kind) {
-        case ValueKind::kHiddenBlockCountX:
-            return shape.grid.x;
-        case ValueKind::kHiddenBlockCountY:
-            return shape.grid.y;
-        case ValueKind::kHiddenBlockCountZ:
-            return shape.grid.z;
+        case ValueKind::kHiddenBlockCountX:  // whole ones
+            return shape.grid.x - (shape.remainder.x != 0);
+        case ValueKind::kHiddenBlockCountY:  // whole ones
+            return shape.grid.y - (shape.remainder.y != 0);
+        case ValueKind::kHiddenBlockCountZ:  // whole ones
+            return shape.grid.z - (shape.remainder.z != 0);
         case ValueKind::kHiddenGroupSizeX:
             return shape.block.x;
         case ValueKind::kHiddenGroupSizeY:
             return shape.block.y;
         case ValueKind::kHiddenGroupSizeZ:
             return shape.block.z;
+        case ValueKind::kHiddenRemainderX:
+            return shape.remainder.x;
+        case ValueKind::kHiddenRemainderY:
+            return shape.remainder.y;
+        case ValueKind::kHiddenRemainderZ:
+            return shape.remainder.z;
         case ValueKind::kHiddenGridDims:
             return 3;
         case ValueKind::kHiddenDynamicLdsSize:
@@ -34,7 +39,15 @@ uint64_t hidden_value(ValueKind kind, const LaunchShape& shape, uint64_t queue_a
         case ValueKind::kHiddenSharedBase:
             return kSharedApertureBase >> 32;
         case ValueKind::kHiddenQueuePtr:
-            return queue_address;
+            return hidden.queue;
+        case ValueKind::kHiddenPrintfBuffer:
+            return hidden.printf_buffer;
+        case ValueKind::kHiddenHostcallBuffer:
+            return hidden.hostcall_buffer;
+        case ValueKind::kHiddenHeap:
+            return hidden.heap;
+        case ValueKind::kHiddenMultigridSync:
+            return hidden.grid_sync;
         default:
             return 0;
     }
@@ -116,7 +129,7 @@ Error copy_buffer(const LoadedKernel& kernel, void* const* extra, uint8_t* segme
 }  // namespace
 
 Error build_kernarg(const LoadedKernel& kernel, const LaunchShape& shape, void* const* params,
-                    void* const* extra, uint64_t queue_address, uint8_t* segment) {
+                    void* const* extra, const HiddenPointers& hidden, uint8_t* segment) {
     if (params && extra) {
         return kInvalidValue;
     }
@@ -128,13 +141,18 @@ Error build_kernarg(const LoadedKernel& kernel, const LaunchShape& shape, void* 
     }
     for (const KernelArgument& argument : kernel.metadata.arguments) {
         if (is_hidden(argument.kind)) {
-            const uint64_t value = hidden_value(argument.kind, shape, queue_address);
+            const uint64_t value = hidden_value(argument.kind, shape, hidden);
             std::memset(segment + argument.offset, 0, argument.size);
             std::memcpy(segment + argument.offset, &value,
                         std::min<size_t>(argument.size, sizeof value));
         }
     }
     return kSuccess;
+}
+
+bool has_argument(const LoadedKernel& kernel, ValueKind kind) {
+    return std::any_of(kernel.metadata.arguments.begin(), kernel.metadata.arguments.end(),
+                       [&](const KernelArgument& argument) { return argument.kind == kind; });
 }
 
 }  // namespace asmevo::emulator::hip

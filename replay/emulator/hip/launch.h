@@ -15,7 +15,7 @@ struct Stream;
 
 struct Launch {
     const Function* function = nullptr;
-    Dim grid{};   // in workgroups
+    Dim grid{};   // in workgroups, partial ones too
     Dim block{};  // in work-items
     uint64_t dynamic_lds = 0;
     const Stream* stream = nullptr;
@@ -23,6 +23,8 @@ struct Launch {
     void* const* extra = nullptr;
     bool is_cooperative = false;
     const void* symbol = nullptr;  // what the program named the kernel by, if not by `function`
+    Dim remainder{};               // work-items of a partial last workgroup
+    bool is_multi_grid = false;    // of a cooperative launch on several devices
 };
 
 /// A checked launch that needs nothing of its caller any more: what a graph's kernel node holds.
@@ -31,7 +33,7 @@ struct PreparedLaunch {
     const Function* function = nullptr;
     const void* symbol = nullptr;  // the function, or what stood for it
     LaunchShape shape;
-    bool is_cooperative = false;
+    bool is_cooperative = false, is_multi_grid = false;
     std::vector<uint8_t> kernarg;
 };
 

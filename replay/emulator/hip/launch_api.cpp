@@ -1,7 +1,8 @@
 // The launch functions of the API: each is a view on one Launch.
+#include <algorithm>
+
 #include "hip/api.h"
 #include "hip/launch.h"
-#include "hip/log.h"
 
 struct ihipEvent_t;
 
@@ -11,18 +12,21 @@ HIP_SLOT(hipEventRecord)(ihipEvent_t* event, Stream* stream);
 
 namespace {
 
-/// Launches with extents in work-items. A partial last workgroup cannot be expressed on this
-/// device.
+/// Launches with extents in work-items: the last workgroup of a dimension may be a partial one, and
+/// no block is larger than the grid.
 Error launch_work_items(Launch launch, const Dim& work_items, ihipEvent_t* start,
                         ihipEvent_t* stop) {
-    const Dim& block = launch.block;
-    if (block.x == 0 || block.y == 0 || block.z == 0 || work_items.x % block.x != 0 ||
-        work_items.y % block.y != 0 || work_items.z % block.z != 0) {
-        log_error("launch refused: %u,%u,%u work-items are not whole workgroups of %u,%u,%u",
-                  work_items.x, work_items.y, work_items.z, block.x, block.y, block.z);
-        return kInvalidConfiguration;
-    }
-    launch.grid = {work_items.x / block.x, work_items.y / block.y, work_items.z / block.z};
+    const auto divide = [](uint32_t items, uint32_t& block, uint32_t& remainder) {
+        block = std::min(block, items);
+        if (block == 0) {
+            return 0u;  // refused later
+        }
+        remainder = items % block;
+        return items / block + (remainder != 0);
+    };
+    Dim &block = launch.block, &rest = launch.remainder;
+    launch.grid = {divide(work_items.x, block.x, rest.x), divide(work_items.y, block.y, rest.y),
+                   divide(work_items.z, block.z, rest.z)};
     auto* stream = const_cast<Stream*>(launch.stream);
     Error error = start ? slot_hipEventRecord(start, stream) : kSuccess;
     error = error == kSuccess ? run_launch(launch) : error;

@@ -67,13 +67,13 @@ bool overlaps_registered(uint64_t base, uint64_t size) {
 
 }  // namespace
 
-uint64_t allocate(uint64_t size_bytes, MemoryKind kind, unsigned flags) {
+uint64_t allocate(uint64_t size_bytes, MemoryKind kind, unsigned flags, uint64_t alignment) {
     std::lock_guard lock(g_mutex);
     const uint64_t total = device_memory_bytes();
     if (size_bytes > total || g_allocated > total - size_bytes) {
         return 0;
     }
-    const uint64_t base = Arena::get().map(Area::kDevice, size_bytes);
+    const uint64_t base = Arena::get().map(Area::kDevice, size_bytes, alignment);
     if (base != 0) {
         allocations()[base] = {size_bytes, flags, false};
         g_allocated += size_bytes;
@@ -84,6 +84,10 @@ uint64_t allocate(uint64_t size_bytes, MemoryKind kind, unsigned flags) {
 
 bool release(uint64_t address) {
     const auto launches = lock_launches();
+    return release_in_launch(address);
+}
+
+bool release_in_launch(uint64_t address) {
     std::lock_guard lock(g_mutex);
     auto found = allocations().find(address);
     if (found == allocations().end() || found->second.is_registered_host) {
@@ -132,10 +136,6 @@ HIP_SLOT(hipMallocAsync)(void** pointer, size_t size, Stream* stream) {
         return capture_of(stream) ? capture_allocation(pointer, size, stream)
                                   : allocate_to(pointer, size, MemoryKind::kDevice);
     });
-}
-
-HIP_SLOT(hipMallocFromPoolAsync)(void** pointer, size_t size, void*, Stream* stream) {
-    return slot_hipMallocAsync(pointer, size, stream);
 }
 
 HIP_SLOT(hipFreeAsync)(void* pointer, Stream* stream) {

@@ -93,11 +93,12 @@ std::shared_ptr<LoadedCodeObject> LoadedCodeObject::load(std::span<const uint8_t
     if (elf.metadata().empty()) {
         throw_invalid("the image has no AMDGPU metadata note");
     }
-    const auto kernels = parse_metadata(elf.metadata());
+    Metadata metadata = parse_metadata(elf.metadata());
+    object->printf_formats_ = std::move(metadata.printf_formats);
     object->load_segments(elf);
     object->relocate(elf);
     object->find_symbols(elf);
-    for (const KernelMetadata& kernel : kernels) {
+    for (const KernelMetadata& kernel : metadata.kernels) {
         object->make_kernel(kernel);
     }
     publish_code_object(object.get(), object->bias_, object->image_.data(), object->image_.size());

@@ -41,6 +41,8 @@ class LoadedCodeObject {
     const LoadedKernel* find_kernel(std::string_view name) const;
     const std::vector<std::unique_ptr<LoadedKernel>>& kernels() const { return kernels_; }
     const LoadedVariable* find_variable(std::string_view name) const;
+    /// The formats of its printf calls, as the metadata has them ("0:0:HASH,FORMAT").
+    const std::vector<std::string>& printf_formats() const { return printf_formats_; }
 
   private:
     LoadedCodeObject() = default;
@@ -60,6 +62,7 @@ class LoadedCodeObject {
     std::vector<std::unique_ptr<CodeSegment>> code_;
     std::map<std::string, LoadedVariable, std::less<>> objects_;
     std::vector<std::unique_ptr<LoadedKernel>> kernels_;
+    std::vector<std::string> printf_formats_;
 };
 
 }  // namespace asmevo::emulator

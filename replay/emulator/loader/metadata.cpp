@@ -110,6 +110,8 @@ void read_entry(MsgpackReader& reader, std::string_view key, KernelMetadata& ker
         kernel.max_flat_workgroup_size = read_u32(reader);
     } else if (key == ".reqd_workgroup_size") {
         read_workgroup_size(reader, kernel.required_workgroup_size);
+    } else if (key == ".uniform_work_group_size") {
+        kernel.has_uniform_workgroups = read_u32(reader) != 0;
     } else if (key == ".wavefront_size") {
         kernel.wavefront_size = read_u32(reader);
     } else if (key == ".sgpr_count") {
@@ -139,27 +141,36 @@ void check(const KernelMetadata& kernel) {
     }
 }
 
+KernelMetadata read_kernel(MsgpackReader& reader) {
+    KernelMetadata kernel;
+    for (uint32_t entries = reader.read_map(); entries > 0; --entries) {
+        const std::string_view key = reader.read_string();
+        read_entry(reader, key, kernel);
+    }
+    check(kernel);
+    return kernel;
+}
+
 }  // namespace
 
-std::vector<KernelMetadata> parse_metadata(std::span<const uint8_t> note) {
+Metadata parse_metadata(std::span<const uint8_t> note) {
     MsgpackReader reader(note);
-    std::vector<KernelMetadata> kernels;
+    Metadata metadata;
     for (uint32_t left = reader.read_map(); left > 0; --left) {
-        if (reader.read_string() != "amdhsa.kernels") {
-            reader.skip();
-            continue;
-        }
-        for (uint32_t count = reader.read_array(); count > 0; --count) {
-            KernelMetadata kernel;
-            for (uint32_t entries = reader.read_map(); entries > 0; --entries) {
-                const std::string_view key = reader.read_string();
-                read_entry(reader, key, kernel);
+        const std::string_view key = reader.read_string();
+        if (key == "amdhsa.kernels") {
+            for (uint32_t count = reader.read_array(); count > 0; --count) {
+                metadata.kernels.push_back(read_kernel(reader));
             }
-            check(kernel);
-            kernels.push_back(std::move(kernel));
+        } else if (key == "amdhsa.printf") {
+            for (uint32_t count = reader.read_array(); count > 0; --count) {
+                metadata.printf_formats.emplace_back(reader.read_string());
+            }
+        } else {
+            reader.skip();
         }
     }
-    return kernels;
+    return metadata;
 }
 
 }  // namespace asmevo::emulator

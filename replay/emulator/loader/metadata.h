@@ -58,11 +58,17 @@ struct KernelMetadata {
     uint32_t group_segment_size = 0, private_segment_size = 0;
     uint32_t max_flat_workgroup_size = 1024;
     std::array<uint32_t, 3> required_workgroup_size{};  // zeros: any
+    bool has_uniform_workgroups = false;  // compiled for grids of whole workgroups only
     uint32_t wavefront_size = 64;
     uint32_t sgpr_count = 0, vgpr_count = 0, agpr_count = 0;
 };
 
+struct Metadata {
+    std::vector<KernelMetadata> kernels;
+    std::vector<std::string> printf_formats;  // entries of amdhsa.printf
+};
+
 /// Reads the description of an NT_AMDGPU_METADATA note. Throws LoadError.
-std::vector<KernelMetadata> parse_metadata(std::span<const uint8_t> note);
+Metadata parse_metadata(std::span<const uint8_t> note);
 
 }  // namespace asmevo::emulator

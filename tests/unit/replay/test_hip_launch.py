@@ -151,7 +151,9 @@ def test_work_item_launch_counts_work_items(dumper: Dumper) -> None:
 
     assert launch(dumper.function, 128, 4, 1, 32, 2, 1, *rest) == SUCCESS
     assert struct.unpack_from("<IIIHH", dumper.seen(), 16) == (4, 2, 1, 32, 2)
-    assert launch(dumper.function, 100, 1, 1, 64, 1, 1, *rest) == INVALID_CONFIGURATION
+    assert launch(dumper.function, 100, 1, 1, 64, 1, 1, *rest) == SUCCESS
+    seen = struct.unpack_from("<IIIHHHHHH", dumper.seen(), 16)
+    assert seen == (1, 1, 1, 64, 1, 1, 36, 0, 0)  # whole workgroups, and what is left
 
 
 def test_report_describes_the_last_dispatch(dumper: Dumper) -> None:
