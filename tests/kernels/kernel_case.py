@@ -63,11 +63,16 @@ def rounded(dtype: torch.dtype, reason: str, *, ulps: float = 1, sums: float = 0
     Args:
         dtype: Of the result, or of the coarsest intermediate value.
         reason: Why the result may differ by so much.
-        ulps: Units of each element's own last place.
+        ulps: Units of each element's own last place, or of the denormals' step.
         sums: Units of the largest element's last place, for sums whose terms cancel.
     """
-    unit = torch.finfo(dtype).eps
-    return Tolerance(relative=ulps * unit, of_largest=sums * unit, reason=reason)
+    format_ = torch.finfo(dtype)
+    return Tolerance(
+        absolute=ulps * format_.smallest_normal * format_.eps,  # the step of denormals
+        relative=ulps * format_.eps,
+        of_largest=sums * format_.eps,
+        reason=reason,
+    )
 
 
 def multiplied(dtype: torch.dtype, *, ulps: float = 0.5, sums: float = 0.01) -> Tolerance:
