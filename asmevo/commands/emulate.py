@@ -55,6 +55,14 @@ def _emulate(
             "--skip-benchmarks", help="Leave out what triton.testing.perf_report measures"
         ),
     ] = False,
+    autotune: Annotated[
+        bool,
+        typer.Option(
+            "--autotune",
+            help="Let Triton's autotuners time their configurations, by the host's clock "
+            "[default: they take the first that runs]",
+        ),
+    ] = False,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Make all run-time checks and report what they find"),
@@ -94,6 +102,7 @@ def _emulate(
     environment = device.environment(torch=True)
     if skip_benchmarks:
         environment["ASMEVO_SKIP_BENCHMARKS"] = "1"
+    environment["ASMEVO_AUTOTUNE"] = "1" if autotune else "0"
     if strict:
         raise typer.Exit(_run_strict(command, environment, checks, report))
     if report is not None or checks != "all":

@@ -74,9 +74,11 @@ def watch_imports() -> None:
     """Set the device up as soon as this process imports torch."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
-    from . import benchmark
+    from . import autotune, benchmark
 
     then = {"torch._C": _set_up, "torch.cuda": _complete}
     if benchmark.are_skipped():
         then["triton.testing"] = benchmark.skip_reports
+    if not autotune.are_timed():
+        then["triton.runtime.autotuner"] = autotune.take_first
     sys.meta_path.insert(0, _Finder(then))
