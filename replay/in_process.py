@@ -15,7 +15,12 @@ from asmevo.replay.device import Device
 
 __all__ = ["emulated_device"]
 
-_VARIABLES = ("ASMEVO_EMULATOR_CHIP", "ASMEVO_EMULATOR_DISCRETE", "ASMEVO_EMULATOR_THREADS")
+_VARIABLES = (
+    "ASMEVO_EMULATOR_CHIP",
+    "ASMEVO_EMULATOR_DISCRETE",
+    "ASMEVO_EMULATOR_MFMA",
+    "ASMEVO_EMULATOR_THREADS",
+)
 
 
 def _find_loaded_runtime() -> Path | None:
@@ -63,6 +68,7 @@ def emulated_device(
     arch: str | None = None,
     discrete: bool = False,
     threads: int = 0,
+    fast_mfma: bool = False,
 ) -> Iterator[Device]:
     """Make the emulated device the HIP device of this process.
 
@@ -75,6 +81,7 @@ def emulated_device(
         arch: Architecture; gfx942 by default.
         discrete: Keep pageable host memory out of the device's reach.
         threads: Host threads that execute waves; 0 takes all cores.
+        fast_mfma: Matrix operations as plain multiply-adds, which is faster and not exact.
 
     Yields:
         The device.
@@ -83,7 +90,9 @@ def emulated_device(
         UsageError: The settings fit no chip, or another runtime or chip is in the process already.
         DeviceError: This torch cannot have the device.
     """
-    device = Device.emulated(chip=chip, arch=arch, discrete=discrete, threads=threads)
+    device = Device.emulated(
+        chip=chip, arch=arch, discrete=discrete, threads=threads, fast_mfma=fast_mfma
+    )
     wanted = device.environment(torch=True)
     _check_not_too_late(wanted)
     before = dict(os.environ)

@@ -40,7 +40,7 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         self._inner.exec_module(module)
-        module.__loader__ = self._inner
+        vars(module)["__loader__"] = self._inner
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner
         self._then(module)
