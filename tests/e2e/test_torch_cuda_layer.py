@@ -124,4 +124,4 @@ def test_rest_of_torch_knows_the_device() -> None:
 
     assert results.pop("widen_softmax") < 1e-3
     assert [name for name, result in results.items() if result is not True] == []
-    assert len(results) == 10
+    assert len(results) == 11

@@ -132,6 +132,17 @@ def profile_operations() -> bool:
     return bool(times["aten::mm"] > 0)
 
 
+def compile_function() -> bool:
+    """Inductor's kernels are Triton's, and run on the device."""
+
+    def scale(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2 + 1).sum(-1)
+
+    x = torch.arange(12.0, device=DEVICE).view(3, 4)
+    compiled: Any = torch.compile(scale)
+    return torch.equal(compiled(x), scale(x))
+
+
 CHECKS: tuple[Callable[[], Any], ...] = (
     use_accelerator,
     use_generic_stream_and_event,
@@ -144,6 +155,7 @@ CHECKS: tuple[Callable[[], Any], ...] = (
     widen_softmax,
     scale_gradients,
     profile_operations,
+    compile_function,
 )
 
 

@@ -42,7 +42,7 @@ def install(torch_c: ModuleType) -> None:
 
 def complete_if_installed(torch_cuda: ModuleType) -> None:
     """Replace what `torch.cuda` has decided by what the build lacks; called once it is loaded."""
-    from . import device, memory, refusal, storage
+    from . import device, inductor, memory, refusal, storage
 
     if torch_cuda._CudaDeviceProperties is not device.DeviceProperties:
         return
@@ -50,3 +50,4 @@ def complete_if_installed(torch_cuda: ModuleType) -> None:
         setattr(torch_cuda, name, refusal.refuse(f"torch.cuda.{name}"))
     vars(torch_cuda)["device_memory_used"] = memory.used_bytes
     storage.allow_device_storages()
+    inductor.allow_generated_code()

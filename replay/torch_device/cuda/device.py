@@ -110,6 +110,11 @@ def exchange_device(index: int) -> int:
     return before
 
 
+def maybe_exchange_device(index: int) -> int:
+    """As exchange_device; torch.compile wants two functions."""
+    return exchange_device(index)
+
+
 def synchronize() -> None:
     """Wait for all work of the device; raises what a launch left behind."""
     hip.call("hipDeviceSynchronize")
@@ -165,7 +170,7 @@ BINDINGS = {
     "_cuda_hasPrimaryContext": lambda index: 0 <= index < device_count(),
     "_cuda_init": initialize,
     "_cuda_isInBadFork": is_in_bad_fork,
-    "_cuda_maybeExchangeDevice": exchange_device,
+    "_cuda_maybeExchangeDevice": maybe_exchange_device,
     "_cuda_setDevice": set_device,
     "_cuda_synchronize": synchronize,
 }
