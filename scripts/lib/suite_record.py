@@ -1,11 +1,13 @@
 """A pytest plugin: one JSON line for each test as it starts and ends; a run can be taken up.
 
-The environment names the file (SUITE_RECORD) and, for files of which only a part is to run, how
-many tests stand for one (SUITE_EVERY: a JSON object of file names and numbers).
+The environment names the file (SUITE_RECORD); for files of which only a part is to run, how many
+tests stand for one (SUITE_EVERY: a JSON object of file names and numbers); and patterns of tests
+that are not to run (SUITE_LEFT_OUT: a JSON list).
 """
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 _RECORD = Path(os.environ["SUITE_RECORD"])
 _EVERY: dict[str, int] = json.loads(os.environ.get("SUITE_EVERY", "{}"))
+_LEFT_OUT: list[str] = json.loads(os.environ.get("SUITE_LEFT_OUT", "[]"))
 _TEXT_LIMIT = 600
 
 
@@ -30,7 +33,7 @@ def _read_known() -> set[str]:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep the part that is to run and was not yet."""
+    """Keep the part that is to run and was not yet run."""
     known = _read_known()
     counts: dict[str, int] = {}
     kept = []
@@ -38,10 +41,12 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         name = item.nodeid.partition("::")[0]
         index = counts.get(name, 0)
         counts[name] = index + 1
-        if index % _EVERY.get(name, 1) == 0 and item.nodeid not in known:
+        is_left_out = any(fnmatch.fnmatch(item.nodeid, pattern) for pattern in _LEFT_OUT)
+        if index % _EVERY.get(name, 1) == 0 and item.nodeid not in known and not is_left_out:
             kept.append(item)
     _append({"collected": counts})
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = kept
 
 
