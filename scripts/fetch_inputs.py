@@ -54,6 +54,12 @@ INPUTS = (
 )
 KERNEL_INPUTS: tuple[Input, ...] = (
     Input(
+        name="amd_aiter",
+        version="0.1.7.post2.dev18",
+        sha256="fe139d74438217c35e87e3b961166bac8db2d381eadccb371da2e63615f05a31",
+        members=("aiter/ops/triton/", "aiter/utility/"),
+    ),
+    Input(
         name="einops",
         version="0.8.2",
         sha256="54058201ac7087911181bfec4af6091bb59380360f069276601256a76af08193",
