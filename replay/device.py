@@ -163,11 +163,15 @@ class Device:
             result["HIP_VISIBLE_DEVICES"] = str(self.ordinal)
             return result
         folder = native.emulator_folder()
+        libraries = _find_rocm_libraries(result)
         if _find_other_runtime(result):
             # hip-python then looks into ROCM_PATH/lib; all must open the same file.
             result["ROCM_PATH"] = str(folder)
             folder /= "lib"
         _prepend_path(result, "LD_LIBRARY_PATH", str(folder))
+        # ROCm's other libraries where they are; behind them, what stands in for them.
+        for last in (*libraries, native.emulator_folder() / "stubs"):
+            _append_path(result, "LD_LIBRARY_PATH", str(last))
         result["TRITON_LIBHIP_PATH"] = str(folder / _LIBRARY_NAME)
         result["ASMEVO_EMULATOR_ARCH"] = self.chip.arch
         result["ASMEVO_EMULATOR_CHIP"] = self.chip.id
@@ -179,6 +183,12 @@ class Device:
         return result
 
 
+def _find_rocm_libraries(environment: Mapping[str, str]) -> list[Path]:
+    roots = [environment.get(name, "") for name in _ROCM_VARIABLES]
+    folders = (Path(root, "lib") for root in (*filter(None, roots), _ROCM_DEFAULT))
+    return [folder for folder in folders if (folder / "librocblas.so").exists()]
+
+
 def _find_other_runtime(environment: dict[str, str]) -> bool:
     """Take ROCm's variables out; whether hip-python would find a runtime of ROCm."""
     roots = [environment.pop(name, "") for name in _ROCM_VARIABLES]
@@ -188,6 +198,11 @@ def _find_other_runtime(environment: dict[str, str]) -> bool:
 
 def _prepend_path(environment: dict[str, str], name: str, folder: str) -> None:
     paths = [folder, *filter(None, environment.get(name, "").split(":"))]
+    environment[name] = ":".join(dict.fromkeys(paths))
+
+
+def _append_path(environment: dict[str, str], name: str, folder: str) -> None:
+    paths = [*filter(None, environment.get(name, "").split(":")), folder]
     environment[name] = ":".join(dict.fromkeys(paths))
 
 

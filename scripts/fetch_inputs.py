@@ -4,8 +4,8 @@
 
 The cache is `$ASMEVO_CACHE/inputs`, by default `~/.cache/asmevo/inputs`. A wheel that is there
 with the right hash is not fetched again; pip takes up a broken transfer where it stopped. Only the
-Python files of the listed members are unpacked; nothing of a wheel is installed or run. `--kernels`
-adds the wheels that only scripts/verify_kernels needs.
+Python files and libraries that are listed are unpacked; nothing of a wheel is installed.
+`--kernels` adds the wheels that only scripts/verify_kernels and some tests need.
 """
 
 from __future__ import annotations
@@ -26,12 +26,18 @@ __all__ = ["INPUTS", "KERNEL_INPUTS", "Input", "fetch", "get_cache"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """One wheel on PyPI: name, version, SHA-256 of the file, prefixes of members to unpack."""
+    """One wheel on PyPI: name, version, SHA-256 of the file, what of it to unpack.
+
+    Attributes:
+        members: Prefixes of the names of Python files.
+        libraries: Names of native libraries.
+    """
 
     name: str
     version: str
     sha256: str
     members: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
 
     @property
     def folder_name(self) -> str:
@@ -41,7 +47,8 @@ class Input:
     @property
     def source(self) -> str:
         """What an unpacked folder says it was made from."""
-        return f"{self.folder_name} sha256:{self.sha256} {' '.join(self.members)}\n"
+        parts = " ".join((*self.members, *self.libraries))
+        return f"{self.folder_name} sha256:{self.sha256} {parts}\n"
 
 
 INPUTS = (
@@ -58,6 +65,13 @@ KERNEL_INPUTS: tuple[Input, ...] = (
         version="0.1.7.post2.dev18",
         sha256="fe139d74438217c35e87e3b961166bac8db2d381eadccb371da2e63615f05a31",
         members=("aiter/ops/triton/", "aiter/utility/"),
+    ),
+    Input(
+        name="bitsandbytes",
+        version="0.50.2",
+        sha256="55348a9a4a21bfd99cf8c7b32fe67b4030ae5c2a05738e03c1747f65fa6ec283",
+        members=(),
+        libraries=("bitsandbytes/libbitsandbytes_rocm72.so",),
     ),
     Input(
         name="einops",
@@ -128,7 +142,8 @@ def unpack(item: Input, wheel: Path, target: Path) -> None:
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.startswith(item.members)]
-        archive.extractall(partial, members=[name for name in names if name.endswith(".py")])
+        wanted = [name for name in names if name.endswith(".py")]
+        archive.extractall(partial, members=[*wanted, *item.libraries])
     (partial / "SOURCE").write_text(item.source)
     if target.exists():
         outdated = target.with_name(f"{target.name}.{os.getpid()}.outdated")

@@ -149,6 +149,9 @@ void LoadedCodeObject::load_segments(const ElfImage& elf) {
             {address, segment.p_memsz, MemoryKind::kModule, (segment.p_flags & PF_W) != 0});
         ranges_.push_back(address);
         if ((segment.p_flags & PF_X) && segment.p_filesz != 0) {
+            if (address % 4 != 0) {
+                throw_invalid("the image's code is not aligned");
+            }
             code_.push_back(std::make_unique<CodeSegment>(target_, address, segment.p_filesz));
         }
     }

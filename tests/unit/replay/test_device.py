@@ -44,7 +44,7 @@ def test_environment_of_emulated_device_puts_its_library_first() -> None:
 
     result = Device.parse("emulated:mi300a").environment(base)
 
-    assert result["LD_LIBRARY_PATH"] == f"{folder}:/a"
+    assert result["LD_LIBRARY_PATH"] == f"{folder}:/a:{folder}/stubs"
     assert result["TRITON_LIBHIP_PATH"] == f"{folder}/libamdhip64.so"
     assert result["ASMEVO_EMULATOR_ARCH"] == "gfx942"
     assert result["ASMEVO_EMULATOR_CHIP"] == "mi300a"
@@ -62,7 +62,7 @@ def test_environment_hides_an_installed_rocm(tmp_path: Path) -> None:
 
     folder = native.emulator_folder()
     assert result["ROCM_PATH"] == str(folder)
-    assert result["LD_LIBRARY_PATH"] == f"{folder}/lib"
+    assert result["LD_LIBRARY_PATH"] == f"{folder}/lib:{folder}/stubs"
     assert result["TRITON_LIBHIP_PATH"] == f"{folder}/lib/libamdhip64.so"
     assert (folder / "lib" / "libamdhip64.so").exists()
 

@@ -1,6 +1,4 @@
 // Graphs as a whole: creation, structure, edges, user objects.
-#include <algorithm>
-
 #include "hip/api.h"
 #include "hip/graph/graph.h"
 
@@ -13,10 +11,8 @@ Error give_nodes(const std::vector<GraphNode*>& nodes, GraphNode** out, size_t* 
     if (!count) {
         return kInvalidValue;
     }
-    if (out) {
-        const size_t given = std::min(*count, nodes.size());
-        std::copy_n(nodes.begin(), given, out);
-        std::fill(out + given, out + *count, nullptr);
+    for (size_t i = 0; out && i < *count; ++i) {
+        out[i] = i < nodes.size() ? nodes[i] : nullptr;
     }
     *count = nodes.size();
     return kSuccess;
