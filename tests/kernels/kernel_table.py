@@ -52,19 +52,19 @@ def _describe(case: Case, outcome: Outcome | None) -> str:
     return f"{worst['max_error']:.1e} ({share(worst):.1e})"
 
 
-def _format_row(case: Case, outcomes: dict[tuple[str, str], Outcome]) -> str:
-    module, _, function = case.wrapper.partition(":")
-    kernels = ", ".join(f"`{kernel}`" for kernel in case.kernels)
+def _format_row(cases: Sequence[Case], outcomes: dict[tuple[str, str], Outcome]) -> str:
+    """One wrapper with all its dtypes, a line of the cell for each."""
+    first = cases[0]
+    module, _, function = first.wrapper.partition(":")
     cells = [
-        kernels,
-        f"`{module.removeprefix(f'{case.library}.')}` `{function}`",
-        str(case.dtype).removeprefix("torch."),
-        case.shapes,
-        *(
-            _describe(case, outcomes.get((case.id, arch))) if arch in case.arches else "–"
-            for arch in ARCHES
-        ),
+        ", ".join(f"`{kernel}`" for kernel in first.kernels),
+        f"`{module.removeprefix(f'{first.library}.')}` `{function}`",
+        first.shapes,
+        "<br>".join(str(case.dtype).removeprefix("torch.") for case in cases),
     ]
+    for arch in ARCHES:
+        results = [_describe(case, outcomes.get((case.id, arch))) for case in cases]
+        cells.append("<br>".join(results) if arch in first.arches else "–")
     return f"| {' | '.join(cells)} |"
 
 
@@ -80,25 +80,33 @@ def _format_findings(cases: Sequence[Case]) -> list[str]:
     return ["## Found in the kernels", "", *lines, ""]
 
 
+def _format_library(
+    library: str, cases: Sequence[Case], pairs: Sequence[tuple[Case, Outcome]]
+) -> list[str]:
+    outcomes = {(case.id, outcome.arch): outcome for case, outcome in pairs}
+    counts = ", ".join(f"{_count_kernels(pairs, arch)} on {arch}" for arch in ARCHES)
+    rows: dict[str, list[Case]] = {}
+    for case in cases:
+        rows.setdefault(case.name, []).append(case)
+    return [
+        f"## {library} {get_library(library).version}",
+        "",
+        f"Kernels of different names verified: {counts}.",
+        "",
+        f"| kernels | wrapper | inputs | dtype | {' | '.join(ARCHES)} |",
+        "|---|---|---|---|" + "---|" * len(ARCHES),
+        *(_format_row(row, outcomes) for row in rows.values()),
+        "",
+    ]
+
+
 def format_table(pairs: Sequence[tuple[Case, Outcome]]) -> str:
     """A page with one table for each library and the failures below."""
-    outcomes = {(case.id, outcome.arch): outcome for case, outcome in pairs}
     cases = sorted({case.id: case for case, _ in pairs}.values(), key=_order)
     lines = [_HEAD]
     for library in sorted({case.library for case in cases}):
-        version = get_library(library).version
-        own = [pair for pair in pairs if pair[0].library == library]
-        counts = ", ".join(f"{_count_kernels(own, arch)} on {arch}" for arch in ARCHES)
-        lines += [
-            f"## {library} {version}",
-            "",
-            f"Kernels of different names verified: {counts}.",
-            "",
-        ]
-        lines += [f"| kernels | wrapper | dtype | inputs | {' | '.join(ARCHES)} |"]
-        lines += ["|---|---|---|---|" + "---|" * len(ARCHES)]
-        lines += [_format_row(case, outcomes) for case in cases if case.library == library]
-        lines += [""]
+        own = [case for case in cases if case.library == library]
+        lines += _format_library(library, own, [p for p in pairs if p[0].library == library])
     lines += _format_findings(cases)
     failures = [(case, outcome) for case, outcome in pairs if outcome.reason and not case.finding]
     if failures:

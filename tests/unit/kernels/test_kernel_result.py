@@ -93,5 +93,5 @@ def test_table_failed_case_does_not_count_as_verified() -> None:
     text = format_table([(make_case(), good), (make_case(), bad)])
 
     assert "Kernels of different names verified: 1 on gfx942, 0 on gfx950." in text
-    assert "| float32 | 1000 | exact | **failed** |" in text
+    assert "| 1000 | float32 | exact | **failed** |" in text
     assert "* vllm.add.float32, gfx950: out: wrong" in text
