@@ -12,6 +12,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -25,7 +26,11 @@ __all__ = ["Library", "Unavailable", "cache_folder", "get_library", "prepare_lib
 
 
 class Unavailable:
-    """What a stand-in module holds: can be named, subclassed or used as decorator, nothing else."""
+    """What a stand-in module holds: can be named, subclassed or used as decorator, nothing else.
+
+    A call is answered where modules and classes are defined; in a function that runs it is refused,
+    as any other use is, so that no result depends on a stand-in.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,6 +42,8 @@ class Unavailable:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A decorator gives back what it decorates; with arguments it gives a decorator."""
+        if sys._getframe(1).f_code.co_flags & inspect.CO_OPTIMIZED:
+            self._refuse()
         if len(args) == 1 and not kwargs and callable(args[0]):
             return args[0]
         return Unavailable(f"{self._name}(…)")
@@ -56,6 +63,7 @@ class Unavailable:
         raise RuntimeError(f"{self._name} is a stand-in: it is not part of what is verified")
 
     __bool__ = __iter__ = __len__ = __int__ = __float__ = __index__ = __enter__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,6 +151,8 @@ LIBRARY = Library(
         "vllm._custom_ops": lambda arch: {
             "get_max_shared_memory_per_block_device_attribute": lambda device: _LDS_BYTES[arch]
         },
+        # No plugin brings cache types of its own.
+        "vllm.config.cache": lambda arch: {"get_kv_cache_dtype_handler": lambda dtype: None},
         # vLLM's logger asks which process may log.
         "vllm.distributed.parallel_state": lambda arch: {
             "is_local_first_rank": lambda: True,
