@@ -83,12 +83,17 @@ SUITES = (
         requirements=("einops==0.8.1",),
         tests=("tests",),
         every={
-            "tests/paged_attention_test.py": 100,
-            "tests/varlen_attention_test.py": 50,
-            "tests/reshape_and_cache_test.py": 6,
+            "tests/paged_attention_test.py": 12,
+            "tests/varlen_attention_test.py": 24,
+            "tests/reshape_and_cache_test.py": 24,
             "tests/nms_test.py": 3,
         },
-        left_out={"*4096-2048-4096*": "69 GFLOP in one launch"},
+        left_out={
+            "*4096-2048-4096*": "69 GFLOP in one launch",
+            "*_vs_flash_attn*": "the suite skips it without vLLM",
+            "*test_varlen_attention_decode*": "the suite skips it without vLLM",
+            "*test_vllm_crash*": "the suite skips it without vLLM",
+        },
     ),
     Suite(
         name="liger",
