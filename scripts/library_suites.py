@@ -267,7 +267,9 @@ def format_table(suite: Suite, record: Path) -> Iterable[str]:
     seconds: defaultdict[str, float] = defaultdict(float)
     for name, line in tests.items():
         file = name.partition("::")[0]
-        counts.setdefault(file, Counter())[str(line.get("outcome", "stopped"))] += 1
+        if "outcome" not in line:
+            continue  # it is running
+        counts.setdefault(file, Counter())[str(line["outcome"])] += 1
         seconds[file] += float(str(line.get("seconds", 0.0)))
     yield f"{suite.name} {suite.tag} ({suite.repository})"
     yield f"| file | collected | run | {' | '.join(OUTCOMES)} | seconds |"
