@@ -175,6 +175,8 @@ def gradients_live_on_the_device() -> None:
     (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
     assert second.tolist() == [6.0, 12.0]
+    (lazy,) = torch.autograd.grad(torch.sgn(x).sum(), x)  # a tensor of zeros without memory
+    assert (lazy + 1).tolist() == [1.0, 1.0]
 
 
 def modules_train_as_on_the_cpu() -> None:
@@ -320,8 +322,9 @@ def access_beyond_a_tensor_ends_the_launch() -> None:
     # Triton 3.9 calls a hook while the launch's RuntimeError is set, which makes it a SystemError.
     with pytest.raises((RuntimeError, SystemError)):
         add_one[(1,)](source, target, 1024, 1024)
-    with raises(torch.AcceleratorError, "719"):
-        torch.cuda.synchronize()
+    for read in (torch.cuda.synchronize, target.tolist, target.cpu, target.sum, target.clone):
+        with raises(torch.AcceleratorError, "719"):
+            read()
     HIP.hipDeviceReset()
 
 

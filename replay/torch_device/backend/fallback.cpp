@@ -7,6 +7,7 @@
 
 #include "generator.h"
 #include "graph_capture.h"
+#include "hip_runtime.h"
 #include "host_view.h"
 #include "precision.h"
 #include "stream.h"
@@ -185,6 +186,7 @@ class SoftmaxTypes {
 
 void run(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool in_float) {
     const c10::FunctionSchema& schema = op.schema();
+    check_device();
     Arguments arguments(schema, in_float);
     arguments.to_host(stack);
     SoftmaxTypes softmax;

@@ -26,6 +26,7 @@ HipRuntime open_library() {
     TORCH_CHECK(library, "the emulated device's library cannot be opened: ", dlerror());
     HipRuntime runtime{};
 #define FIND(name) find(library, runtime.name, #name)
+    FIND(hipInit);
     FIND(hipMalloc);
     FIND(hipFree);
     FIND(hipHostMalloc);
@@ -83,6 +84,11 @@ void check(int status, const char* what) {
     throw c10::AcceleratorError(
         {__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, status,
         c10::str("HIP error: ", hip().hipGetErrorString(status), " (", status, ", from ", what, ")"));
+}
+
+void check_device() {
+    // Any call returns it. This one neither waits nor disturbs a capture: launches are synchronous.
+    check(hip().hipInit(0), "an earlier launch");
 }
 
 }  // namespace asmevo::torch_device

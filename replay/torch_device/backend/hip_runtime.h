@@ -16,6 +16,7 @@ constexpr int kHipErrorStreamCaptureUnsupported = 900;
 
 /// The entry points that the backend calls; the numbering of the flags is HIP's ABI.
 struct HipRuntime {
+    int (*hipInit)(unsigned);
     int (*hipMalloc)(void**, size_t);
     int (*hipFree)(void*);
     int (*hipHostMalloc)(void**, size_t, unsigned);
@@ -53,5 +54,8 @@ bool is_in_bad_fork() noexcept;
 
 /// Throws torch's AcceleratorError for a status other than success.
 void check(int status, const char* what);
+
+/// Throws what an earlier launch left behind: an operation on the host must not read its results.
+void check_device();
 
 }  // namespace asmevo::torch_device

@@ -39,6 +39,9 @@ at::Tensor copy_to_device(const at::Tensor& host) {
                                 host.layout());
     auto device = at::empty_strided(host.sizes(), host.strides(),
                                     host.options().device(c10::DeviceType::CUDA));
+    if (host._is_zerotensor()) {
+        return device.zero_();
+    }
     if (host.numel() > 0) {
         std::memcpy(device.mutable_data_ptr(), host.const_data_ptr(), device.storage().nbytes());
     }

@@ -1,7 +1,6 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/_copy_from_and_resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/resize_native.h>
@@ -13,6 +12,7 @@
 
 #include "allocator.h"
 #include "composite.h"
+#include "device.h"
 #include "fallback.h"
 #include "graph_capture.h"
 #include "hip_runtime.h"
@@ -51,6 +51,24 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
                                              c10::dtype_or_default(dtype));
 }
 
+/// Gives no memory: a lazy zero tensor has a size only.
+class NoAllocator final : public c10::Allocator {
+  public:
+    c10::DataPtr allocate(size_t) override { return {nullptr, kDevice}; }
+    void copy_data(void*, const void*, size_t) const override {}
+};
+
+at::Tensor efficient_zero_tensor(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                                 std::optional<at::Layout> layout,
+                                 std::optional<at::Device> device,
+                                 std::optional<bool> pin_memory) {
+    check_options(layout, device, pin_memory);
+    static NoAllocator allocator;
+    return at::detail::empty_generic(sizes, &allocator,
+                                     kKeys.add(c10::DispatchKey::ZeroTensor),
+                                     c10::dtype_or_default(dtype), std::nullopt);
+}
+
 /// set_() without a source: an empty tensor of the device.
 at::Tensor& set_empty(at::Tensor& self) {
     return self.set_(at::detail::empty_generic({0}, device_allocator(), kKeys,
@@ -72,6 +90,7 @@ void copy_now(const at::Tensor& self, const at::Tensor& source) {
         }
         return;
     }
+    check_device();
     HostViews views;
     at::Tensor to = self.is_cuda() ? views.view_of(self) : self;
     to.copy_(source.is_cuda() ? views.view_of(source) : source);
@@ -116,6 +135,7 @@ void register_kernels() {
     static auto& all = *new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
     aten.impl("empty.memory_format", empty);
     aten.impl("empty_strided", empty_strided);
+    aten.impl("_efficientzerotensor", efficient_zero_tensor);
     aten.impl("as_strided", at::native::as_strided_tensorimpl);
     aten.impl("view", at::native::view);
     aten.impl("_reshape_alias", at::native::_reshape_alias);
