@@ -119,9 +119,30 @@ def test_graph_raises_what_an_operation_throws_at_replay(graphs: Any) -> None:
     assert "index out of range" in graphs["fail_at_replay"]
 
 
+@pytest.mark.parametrize(
+    ("chip", "expected"),
+    [
+        ("mi210", ["AMD Instinct MI210", [9, 0], ["gfx90a"], 104, 65536]),
+        ("mi355x", ["AMD Instinct MI355X", [9, 5], ["gfx950"], 256, 163840]),
+    ],
+)
+def test_properties_are_those_of_the_chip(chip: str, expected: list[Any]) -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    program = (
+        "import json, torch; c = torch.cuda; p = c.get_device_properties(0);"
+        "print(json.dumps([p.name, c.get_device_capability(), c.get_arch_list(),"
+        "p.multi_processor_count, p.shared_memory_per_block]))"
+    )
+    command = [sys.executable, "-m", "asmevo", "emulate", "--chip", chip, "--", sys.executable]
+
+    output = subprocess.check_output([*command, "-c", program], timeout=TIME_LIMIT_S)
+
+    assert json.loads(output) == expected
+
+
 def test_rest_of_torch_knows_the_device() -> None:
     results = run_on_device("torch_around_cuda.py")
 
     assert results.pop("widen_softmax") < 1e-3
     assert [name for name, result in results.items() if result is not True] == []
-    assert len(results) == 11
+    assert len(results) == 12

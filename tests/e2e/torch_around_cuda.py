@@ -132,6 +132,23 @@ def profile_operations() -> bool:
     return bool(times["aten::mm"] > 0)
 
 
+def set_backend_flags() -> bool:
+    backends = any_torch.backends
+    backends.cuda.matmul.allow_tf32 = True
+    backends.cudnn.benchmark = True
+    backends.cudnn.deterministic = True
+    any_torch.use_deterministic_algorithms(True, warn_only=True)
+    product = torch.ones(3, 3, device=DEVICE) @ torch.ones(3, 3, device=DEVICE)
+    any_torch.use_deterministic_algorithms(False)
+    return bool(
+        backends.cuda.is_built()
+        and backends.cuda.matmul.allow_tf32
+        and backends.cudnn.benchmark
+        and not backends.cudnn.is_available()
+        and (product == 3).all()
+    )
+
+
 def compile_function() -> bool:
     """Inductor's kernels are Triton's, and run on the device."""
 
@@ -155,6 +172,7 @@ CHECKS: tuple[Callable[[], Any], ...] = (
     widen_softmax,
     scale_gradients,
     profile_operations,
+    set_backend_flags,
     compile_function,
 )
 
