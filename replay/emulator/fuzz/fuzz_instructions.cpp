@@ -251,7 +251,6 @@ void fuzz_executor(Random& random, const std::vector<Text>& texts, const std::ve
     request.grid = {1 + random.below(3), 1, 1};
     request.block = {1 + random.below(160), 1, 1};
     request.kernarg_address = memory.data;
-    request.is_cooperative = random.one_in(4);
     DispatchOptions options;
     options.threads = 1;
     options.model_timing = random.one_in(2);

@@ -59,10 +59,17 @@ FMA = [
     ("gfx942", "v_mfma_f32_4x4x1_16b_f32", 16),
     ("gfx942", "v_mfma_f32_32x32x2_f32", 1),
     ("gfx942", "v_mfma_f32_16x16x4_f32", 1),
+    ("gfx90a", "v_mfma_f32_32x32x1f32", 2),
+    ("gfx90a", "v_mfma_f32_16x16x1f32", 4),
+    ("gfx90a", "v_mfma_f32_4x4x1f32", 16),
+    ("gfx90a", "v_mfma_f32_32x32x2f32", 1),
     ("gfx90a", "v_mfma_f32_16x16x4f32", 1),
     ("gfx942", "v_mfma_f64_16x16x4_f64", 1),
     ("gfx942", "v_mfma_f64_4x4x4_4b_f64", 4),
     ("gfx90a", "v_mfma_f64_16x16x4f64", 1),
+    ("gfx90a", "v_mfma_f64_4x4x4f64", 4),
+    ("gfx950", "v_mfma_f32_32x32x2_f32", 1),
+    ("gfx950", "v_mfma_f64_16x16x4_f64", 1),
 ]
 
 TORCH_TYPES = {
@@ -221,3 +228,17 @@ def test_mfma_f32_f64_is_a_chain_of_fused_multiply_adds(
             # Exact until it becomes f64; rounding on to f32 changes none of these values again.
             expected[block, row, column] = kind(float(exact))
     assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize("denormals", [0, 3], ids=["flushed", "kept"])
+def test_mfma_f32_operands_flush_denormals_as_mode_says(denormals: int) -> None:
+    matrix = Matrix.parse("v_mfma_f32_16x16x4_f32")
+    a = np.full((1, 4, 16), 0x00400000, np.uint32)  # 2^-127
+    b = np.full((1, 4, 16), 0x7F000000, np.uint32)  # 2^127
+    c = np.zeros((1, 16, 16), np.uint32)
+    mode = f"s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), {denormals}\nv_mfma_f32_16x16x4_f32"
+    registers = (pack_operand(a, 32), pack_operand(b, 32), pack_result(matrix, c))
+
+    result = unpack_result(matrix, run_matrix("gfx942", mode, registers)).view(np.float32)
+
+    assert np.all(result == (4.0 if denormals else 0.0))

@@ -43,6 +43,18 @@ def encode_ocp_fp8(values: Array) -> Array:
     return codes[np.abs(values)] | np.where(values < 0, 0x80, 0).astype(np.uint8)
 
 
+def encode_ocp_bf8(values: Array) -> Array:
+    """e5m2 OCP of -3 to 3."""
+    codes = np.array([0x00, 0x3C, 0x40, 0x42], np.uint8)
+    return codes[np.abs(values)] | np.where(values < 0, 0x80, 0).astype(np.uint8)
+
+
+def encode_bf6(values: Array) -> Array:
+    """e3m2 of -3 to 3."""
+    codes = np.array([0x00, 0x0C, 0x10, 0x12], np.uint8)
+    return codes[np.abs(values)] | np.where(values < 0, 0x20, 0).astype(np.uint8)
+
+
 def encode_fp6(values: Array) -> Array:
     """e2m3 of -3 to 3."""
     codes = np.array([0x00, 0x08, 0x10, 0x14], np.uint8)
@@ -62,7 +74,9 @@ ENCODERS: dict[str, tuple[Encode, int]] = {
     "fp8": (encode_fp8, 8),
     "bf8": (encode_bf8, 8),
     "ocp_fp8": (encode_ocp_fp8, 8),
+    "ocp_bf8": (encode_ocp_bf8, 8),
     "fp6": (encode_fp6, 6),
+    "bf6": (encode_bf6, 6),
     "fp4": (encode_fp4, 4),
 }
 
@@ -103,6 +117,9 @@ DENSE = [
     ("gfx90a", "v_mfma_i32_4x4x4i8", 16, "i8"),
     ("gfx90a", "v_mfma_i32_32x32x8i8", 1, "i8"),
     ("gfx90a", "v_mfma_i32_16x16x16i8", 1, "i8"),
+    ("gfx942", "v_mfma_i32_32x32x4_2b_i8", 2, "i8"),
+    ("gfx942", "v_mfma_i32_16x16x4_4b_i8", 4, "i8"),
+    ("gfx942", "v_mfma_i32_4x4x4_16b_i8", 16, "i8"),
     ("gfx942", "v_mfma_i32_32x32x16_i8", 1, "i8"),
     ("gfx942", "v_mfma_i32_16x16x32_i8", 1, "i8"),
     ("gfx950", "v_mfma_i32_16x16x64_i8", 1, "i8"),
@@ -112,6 +129,9 @@ DENSE = [
     ("gfx950", "v_mfma_f32_16x16x32_bf16", 1, "bf16"),
     ("gfx950", "v_mfma_f32_32x32x16_bf16", 1, "bf16"),
     ("gfx950", "v_mfma_f32_16x16x32_fp8_fp8", 1, "ocp_fp8"),
+    ("gfx950", "v_mfma_f32_32x32x16_bf8_bf8", 1, "ocp_bf8"),
+    ("gfx950", "v_mfma_f32_32x32x4_2b_f16", 2, "f16"),
+    ("gfx950", "v_mfma_f32_4x4x4_16b_bf16", 16, "bf16"),
 ]
 
 
@@ -142,24 +162,21 @@ def test_mfma_i8_wraps_at_32_bits() -> None:
     assert np.all(result == (2**31 - 1 + 32 * 128 * 128) % 2**32)
 
 
-F8F6F4 = [
-    ("v_mfma_f32_16x16x128_f8f6f4", 0, "ocp_fp8", 0, "ocp_fp8"),
-    ("v_mfma_f32_32x32x64_f8f6f4", 0, "ocp_fp8", 4, "fp4"),
-    ("v_mfma_f32_16x16x128_f8f6f4", 4, "fp4", 4, "fp4"),
-    ("v_mfma_f32_16x16x128_f8f6f4", 2, "fp6", 4, "fp4"),
-]
+# By cbsz or blgp.
+F8F6F4 = ("ocp_fp8", "ocp_bf8", "fp6", "bf6", "fp4")
 
 
-@pytest.mark.parametrize(("mnemonic", "cbsz", "a_kind", "blgp", "b_kind"), F8F6F4)
-def test_mfma_f8f6f4_takes_each_operand_in_its_format(
-    mnemonic: str, cbsz: int, a_kind: str, blgp: int, b_kind: str
-) -> None:
+@pytest.mark.parametrize("b_kind", F8F6F4)
+@pytest.mark.parametrize("a_kind", F8F6F4)
+@pytest.mark.parametrize("shape", ["16x16x128", "32x32x64"])
+def test_mfma_f8f6f4_takes_each_operand_in_its_format(shape: str, a_kind: str, b_kind: str) -> None:
+    mnemonic = f"v_mfma_f32_{shape}_f8f6f4"
     matrix = Matrix.parse(mnemonic)
     a, b = small_integers((1, matrix.k, matrix.m), 1), small_integers((1, matrix.k, matrix.n), 2)
     c = small_integers((1, matrix.m, matrix.n), 3)
 
     registers = (pack(a, a_kind), pack(b, b_kind), pack_result(matrix, encode_result(matrix, c)))
-    modifiers = f"cbsz:{cbsz} blgp:{blgp}"
+    modifiers = f"cbsz:{F8F6F4.index(a_kind)} blgp:{F8F6F4.index(b_kind)}"
     result = unpack_result(matrix, run_matrix("gfx950", mnemonic, registers, modifiers=modifiers))
 
     assert np.array_equal(result.view(np.float32), c + np.einsum("bki,bkj->bij", a, b))
@@ -191,24 +208,33 @@ def test_mfma_scale_multiplies_blocks_of_32_by_powers_of_two() -> None:
     assert np.array_equal(result[0].view(np.float32), expected)
 
 
+SMALL_PAIRS = ("bf8_bf8", "bf8_fp8", "fp8_bf8", "fp8_fp8")
 SPARSE = [
-    ("gfx942", "v_smfmac_f32_16x16x32_f16", "f16"),
-    ("gfx942", "v_smfmac_f32_32x32x16_f16", "f16"),
-    ("gfx942", "v_smfmac_f32_16x16x32_bf16", "bf16"),
-    ("gfx942", "v_smfmac_f32_32x32x16_bf16", "bf16"),
-    ("gfx942", "v_smfmac_i32_16x16x64_i8", "i8"),
-    ("gfx942", "v_smfmac_i32_32x32x32_i8", "i8"),
-    ("gfx942", "v_smfmac_f32_16x16x64_fp8_fp8", "fp8"),
-    ("gfx942", "v_smfmac_f32_32x32x32_bf8_bf8", "bf8"),
-    ("gfx950", "v_smfmac_f32_16x16x64_f16", "f16"),
-    ("gfx950", "v_smfmac_i32_16x16x128_i8", "i8"),
-    ("gfx950", "v_smfmac_f32_32x32x64_fp8_fp8", "ocp_fp8"),
-]
+    *(("gfx942", f"v_smfmac_f32_{shape}_{kind}")
+      for shape in ("16x16x32", "32x32x16") for kind in ("f16", "bf16")),
+    *(("gfx942", f"v_smfmac_f32_{shape}_{pair}")
+      for shape in ("16x16x64", "32x32x32") for pair in SMALL_PAIRS),
+    ("gfx942", "v_smfmac_i32_16x16x64_i8"),
+    ("gfx942", "v_smfmac_i32_32x32x32_i8"),
+    *(("gfx950", f"v_smfmac_f32_{shape}_{kind}")
+      for shape in ("16x16x64", "32x32x32") for kind in ("f16", "bf16")),
+    *(("gfx950", f"v_smfmac_f32_{shape}_{pair}")
+      for shape in ("16x16x128", "32x32x64") for pair in SMALL_PAIRS),
+    ("gfx950", "v_smfmac_f32_16x16x64_bf8_fp8"),
+    ("gfx950", "v_smfmac_i32_16x16x128_i8"),
+    ("gfx950", "v_smfmac_i32_32x32x64_i8"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arch", "mnemonic", "kind"), SPARSE)
-def test_smfmac_places_two_of_four_by_the_index(arch: str, mnemonic: str, kind: str) -> None:
+def kind_on(arch: str, name: str) -> str:
+    """FP8 and BF8 are OCP's on gfx950."""
+    return f"ocp_{name}" if arch == "gfx950" and name in ("fp8", "bf8") else name
+
+
+@pytest.mark.parametrize(("arch", "mnemonic"), SPARSE)
+def test_smfmac_places_two_of_four_by_the_index(arch: str, mnemonic: str) -> None:
     matrix = Matrix.parse(mnemonic)
+    a_kind, b_kind = kind_on(arch, matrix.a), kind_on(arch, matrix.b)
     rng = np.random.default_rng(6)
     stored = small_integers((1, matrix.k // 2, matrix.m), 1)
     b = small_integers((1, matrix.k, matrix.n), 2)
@@ -230,7 +256,11 @@ def test_smfmac_places_two_of_four_by_the_index(arch: str, mnemonic: str, kind: 
         abid = 1  # the second set of indices
         index <<= np.uint32(2 * per_lane)
 
-    registers = (pack(stored, kind), pack(b, kind), pack_result(matrix, encode_result(matrix, c)))
+    registers = (
+        pack(stored, a_kind),
+        pack(b, b_kind),
+        pack_result(matrix, encode_result(matrix, c)),
+    )
     modifiers = f"abid:{abid}" if abid else ""
     result = run_matrix(arch, mnemonic, registers, modifiers=modifiers, index=index)
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from emulator_kernel import run_kernel
-
-MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
-WORDS = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x12345678, 0x0000FFFF, 33)
-WIDE = (0, 1, MASK64, 1 << 63, 0x123456789ABCDEF0, 0xFFFFFFFF, 0x8000000180000001)
-
-Result = tuple[int, int | None]
-"""Value and SCC; None leaves SCC as it was."""
-
-
-def signed(value: int, bits: int = 32) -> int:
-    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+from scalar_cases import (
+    MASK32,
+    MASK64,
+    START,
+    WIDE,
+    WORDS,
+    Result,
+    assert_cases,
+    case,
+    load,
+    register,
+    signed,
+    values,
+)
 
 
 def carry(total: int) -> Result:
@@ -88,6 +91,29 @@ TWO_SOURCES: dict[str, tuple[int, tuple[int, int], Two]] = {
     ),
     "s_min_u32": (32, (32, 32), lambda a, b, c: (min(a, b), int(a < b))),
     "s_max_u32": (32, (32, 32), lambda a, b, c: (max(a, b), int(a >= b))),
+    "s_max_i32": (
+        32,
+        (32, 32),
+        lambda a, b, c: (max(a, b, key=signed), int(signed(a) >= signed(b))),
+    ),
+    "s_and_b64": (64, (64, 64), lambda a, b, c: nonzero(a & b, MASK64)),
+    "s_or_b32": (32, (32, 32), lambda a, b, c: nonzero(a | b)),
+    "s_xor_b32": (32, (32, 32), lambda a, b, c: nonzero(a ^ b)),
+    "s_andn2_b32": (32, (32, 32), lambda a, b, c: nonzero(a & ~b)),
+    "s_orn2_b64": (64, (64, 64), lambda a, b, c: nonzero(a | ~b, MASK64)),
+    "s_nand_b32": (32, (32, 32), lambda a, b, c: nonzero(~(a & b))),
+    "s_nor_b64": (64, (64, 64), lambda a, b, c: nonzero(~(a | b), MASK64)),
+    "s_xnor_b64": (64, (64, 64), lambda a, b, c: nonzero(~(a ^ b), MASK64)),
+    "s_lshr_b32": (32, (32, 32), lambda a, b, c: nonzero(a >> (b & 31))),
+    "s_absdiff_i32": (
+        32,
+        (32, 32),
+        # The difference wraps before its sign counts (CDNA3 ISA, S_ABSDIFF_I32).
+        lambda a, b, c: nonzero(abs(signed(a - b & MASK32))),
+    ),
+    "s_lshl1_add_u32": (32, (32, 32), lambda a, b, c: carry((a << 1) + b)),
+    "s_lshl3_add_u32": (32, (32, 32), lambda a, b, c: carry((a << 3) + b)),
+    "s_lshl4_add_u32": (32, (32, 32), lambda a, b, c: carry((a << 4) + b)),
     "s_cselect_b32": (32, (32, 32), lambda a, b, c: (a if c else b, None)),
     "s_cselect_b64": (64, (64, 64), lambda a, b, c: (a if c else b, None)),
     "s_and_b32": (32, (32, 32), lambda a, b, c: nonzero(a & b)),
@@ -142,6 +168,11 @@ ONE_SOURCE: dict[str, tuple[int, int, One]] = {
     "s_sext_i32_i8": (32, 32, lambda a: (signed(a & 0xFF, 8) & MASK32, None)),
     "s_sext_i32_i16": (32, 32, lambda a: (signed(a & 0xFFFF, 16) & MASK32, None)),
     "s_abs_i32": (32, 32, lambda a: nonzero(abs(signed(a)))),
+    "s_bcnt0_i32_b64": (32, 64, lambda a: nonzero(64 - a.bit_count())),
+    "s_bcnt1_i32_b32": (32, 32, lambda a: nonzero(a.bit_count())),
+    "s_ff0_i32_b64": (32, 64, lambda a: (first_bit(~a & MASK64), None)),
+    "s_ff1_i32_b32": (32, 32, lambda a: (first_bit(a), None)),
+    "s_wqm_b32": (32, 32, lambda a: nonzero(wqm(a, 32))),
     "s_wqm_b64": (64, 64, lambda a: nonzero(wqm(a, 64), MASK64)),
     "s_quadmask_b32": (32, 32, lambda a: nonzero(quadmask(a, 32))),
     "s_quadmask_b64": (64, 64, lambda a: nonzero(quadmask(a, 64), MASK64)),
@@ -151,37 +182,6 @@ ONE_SOURCE: dict[str, tuple[int, int, One]] = {
         lambda a: (sum(3 << 2 * at for at in range(32) if a >> at & 1), None),
     ),
 }
-
-START = "  s_load_dwordx2 s[4:5], s[0:1], 0x0\n  s_waitcnt lgkmcnt(0)\n"
-
-
-def register(first: int, bits: int) -> str:
-    return f"s{first}" if bits == 32 else f"s[{first}:{first + 1}]"
-
-
-def load(first: int, bits: int, value: int) -> Iterator[str]:
-    for at in range(bits // 32):
-        yield f"  s_mov_b32 s{first + at}, {value >> 32 * at & MASK32:#x}"
-
-
-def case(instruction: str, inputs: list[tuple[int, int, int]], scc: int, slot: int) -> str:
-    """Loads registers, sets SCC, runs the instruction, stores s[20:21] and SCC in a slot."""
-    lines = [line for first, bits, value in inputs for line in load(first, bits, value)]
-    lines += ["  s_mov_b64 s[20:21], 0", f"  s_cmp_eq_u32 0, {1 - scc}", instruction]
-    lines += ["  s_cselect_b32 s22, 1, 0"]
-    lines += [f"  s_store_dword s{20 + at}, s[4:5], {slot * 12 + at * 4:#x}" for at in range(3)]
-    return "\n".join([*lines, "  s_waitcnt lgkmcnt(0)"])
-
-
-def run_cases(bodies: list[str]) -> list[tuple[int, int]]:
-    outcome = run_kernel(START + "\n".join(bodies) + "\n  s_endpgm", output_bytes=len(bodies) * 12)
-    assert outcome.ok, outcome.report
-    words = outcome.words()
-    return [(words[at] | words[at + 1] << 32, words[at + 2]) for at in range(0, len(words), 3)]
-
-
-def values(bits: int) -> tuple[int, ...]:
-    return WORDS if bits == 32 else WIDE
 
 
 def test_two_source_operations_agree_with_the_model() -> None:
@@ -198,14 +198,7 @@ def test_two_source_operations_agree_with_the_model() -> None:
                 expected.append((value, scc & 1 if after is None else after))
                 names.append(f"{name} {a:#x} {b:#x}")
 
-    results = run_cases(bodies)
-
-    wrong = [
-        f"{n}: got {r}, wanted {e}"
-        for n, r, e in zip(names, results, expected, strict=True)
-        if r != e
-    ]
-    assert not wrong, "\n".join(wrong[:20])
+    assert_cases(names, bodies, expected)
 
 
 def test_one_source_operations_agree_with_the_model() -> None:
@@ -221,14 +214,7 @@ def test_one_source_operations_agree_with_the_model() -> None:
             expected.append((value, scc if after is None else after))
             names.append(f"{name} {a:#x}")
 
-    results = run_cases(bodies)
-
-    wrong = [
-        f"{n}: got {r}, wanted {e}"
-        for n, r, e in zip(names, results, expected, strict=True)
-        if r != e
-    ]
-    assert not wrong, "\n".join(wrong[:20])
+    assert_cases(names, bodies, expected)
 
 
 SAVE_EXEC: dict[str, Callable[[int, int], int]] = {
@@ -239,6 +225,7 @@ SAVE_EXEC: dict[str, Callable[[int, int], int]] = {
     "s_orn2_saveexec_b64": lambda s, e: s | ~e,
     "s_andn1_saveexec_b64": lambda s, e: ~s & e,
     "s_orn1_saveexec_b64": lambda s, e: ~s | e,
+    "s_nor_saveexec_b64": lambda s, e: ~(s | e),
     "s_nand_saveexec_b64": lambda s, e: ~(s & e),
     "s_xnor_saveexec_b64": lambda s, e: ~(s ^ e),
 }
