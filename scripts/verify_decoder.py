@@ -26,6 +26,7 @@ from asmevo.errors import AsmevoError, CodeObjectError
 from asmevo.replay.operation_table import TARGETS, decode_words, split_words
 
 _BATCH = 100_000
+_LOAD_SCALE, _SCALED = b"\xac\xd3", (b"\xad\xd3", b"\xae\xd3")
 _PADDING = b"\0\0\x80\xbf" * 4  # s_nop 0
 _SHOWN = 40
 
@@ -67,9 +68,13 @@ def split(target: str, text: bytes) -> Iterator[bytes]:
     """The instructions of a text section; a word that does not decode is one word."""
     at = 0
     text = text[: len(text) // 4 * 4]
+    start = 0
     for size in split_words(target, text):
         end = at + 4 * (size & 0x7F)
-        yield text[at:end]
+        # LLVM reads a scale and the matrix operation behind it as one instruction.
+        if text[at + 2 : at + 4] != _LOAD_SCALE or text[end + 2 : end + 4] not in _SCALED:
+            yield text[start:end]
+            start = end
         at = end
 
 
@@ -88,7 +93,25 @@ def plain(text: str) -> str:
 def ours(target: str, data: bytes) -> tuple[int, str]:
     """Size in bytes and text; no text where nothing decodes."""
     size, text = decode_words(target, data)
-    return (4, "") if size < 0 else (4 * size, plain(text))
+    if size < 0:
+        return 4, ""
+    if data[2:4] == _LOAD_SCALE and data[4 * size + 2 : 4 * size + 4] in _SCALED:
+        rest, scaled = decode_words(target, data[4 * size :])
+        return 4 * (size + rest), join_scale(text, scaled)
+    return 4 * size, plain(text)
+
+
+def join_scale(scale: str, scaled: str) -> str:
+    """`v_mfma_ld_scale_b32` and what it scales, as LLVM writes the two."""
+    scales = scale.partition(" op_sel")[0].removeprefix("v_mfma_ld_scale_b32 ")
+    lists = dict(re.findall(r"(op_sel|op_sel_hi):\[([01],[01])\]", scale))
+    low, high = lists.get("op_sel", "0,0"), lists.get("op_sel_hi", "1,1")
+    operands, found, formats = scaled.replace(" abid:1", "").partition(" cbsz:")
+    if not found:
+        operands, found, formats = operands.partition(" blgp:")
+    modifiers = ("" if low == "0,0" else f" op_sel:[{low},0]") + f" op_sel_hi:[{high},0]"
+    text = operands.replace("v_mfma_f32", "v_mfma_scale_f32") + ", " + scales
+    return text + modifiers + found + formats
 
 
 def compare(job: tuple[str, list[bytes]]) -> tuple[int, list[str]]:

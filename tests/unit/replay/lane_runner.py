@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["LANES", "run_elementwise"]
 
 LANES = 64
-_WORKGROUP = 1024
+_WORKGROUP = 256  # a compute unit holds four waves of 512 registers
 
 
 def run_elementwise(
