@@ -253,7 +253,7 @@ def test_integer_atomics_that_return_nothing_lose_no_update_on_several_threads()
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_waves_that_spin_on_lds_see_each_other(count: int) -> None:
-    # Wave 1 waits for a flag in LDS that wave 0 raises late; wave 2 stands at the barrier meanwhile.
+    # Wave 1 waits for a flag in LDS that wave 0 raises late; wave 2 stands at the barrier.
     body = (
         """
   v_readfirstlane_b32 s10, v0
