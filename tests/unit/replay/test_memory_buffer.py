@@ -241,6 +241,30 @@ def test_buffer_load_lds_dwordx4_writes_16_bytes_a_lane() -> None:
     assert np.array_equal(out, data)
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_buffer_load_lds_m0_beyond_the_chips_lds_writes_nothing(arch: str) -> None:
+    # So does Triton hold waves back that would load what another wave loads.
+    data = np.arange(1, LANES + 1, dtype=np.uint32)
+    body = f"""
+      {descriptor(data.nbytes)}
+      v_lshlrev_b32_e32 v2, 2, v0
+      v_mov_b32_e32 v3, 7
+      ds_write_b32 v2, v3
+      s_brev_b32 s2, -2
+      s_mov_b32 m0, s2
+      s_waitcnt lgkmcnt(0)
+      buffer_load_dword v2, s[12:15], 0 offen lds
+      s_waitcnt vmcnt(0)
+      ds_read_b32 v8, v2
+      s_waitcnt lgkmcnt(0)
+      {store_registers(1)}
+    """
+
+    _, out = run_kernel(arch, body, [data, np.zeros(LANES, np.uint32)], KernelOptions(lds=256))
+
+    assert np.array_equal(out, np.full(LANES, 7))
+
+
 FORMATS = [
     # data format, number format, bytes of one element, expected registers
     (1, 0, struct.pack("B", 51), [51 / 255, 0.0, 0.0, 1.0]),

@@ -62,6 +62,9 @@ void load_to_lds(Wave& wave, const Inst& inst) {
     constexpr uint32_t stride = size_bytes(D) < 4 ? 4 : size_bytes(D);
     const uint64_t base =
         lds_base_from_m0(wave, inst) + static_cast<uint64_t>(static_cast<int64_t>(inst.offset));
+    if (is_held_back(inst, base)) {
+        return;
+    }
     access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
         uint8_t* target =
             lds_access(wave, base + static_cast<uint64_t>(lane) * stride, stride, lane);

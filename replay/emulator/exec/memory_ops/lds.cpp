@@ -3,6 +3,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "exec/occupancy.h"
+
 namespace asmevo::emulator {
 
 void throw_lds_out_of_range(uint64_t address, uint32_t size, uint64_t allocated, int lane) {
@@ -19,6 +21,10 @@ void throw_misaligned(const char* space, uint64_t address, uint32_t alignment, i
     std::snprintf(text, sizeof text, "%s atomic at 0x%" PRIx64 " is not aligned to %u bytes", space,
                   address, alignment);
     throw Fault(text, lane, "misaligned");
+}
+
+bool is_held_back(const Inst& inst, uint64_t base) {
+    return base + 4 > lds_bytes_per_unit(inst.target);
 }
 
 }  // namespace asmevo::emulator

@@ -51,4 +51,8 @@ inline uint32_t lds_base_from_m0(const Wave& wave, const Inst& inst) {
     return wave.m0() & (inst.target == Target::kGfx950 ? 0x3ffffu : 0xffffu);
 }
 
+/// True when a load to LDS has a base beyond all LDS of a compute unit. Hardware drops what it would
+/// write there, and Triton holds a wave back so, whose data another wave loads: M0 = 0x7fffffff.
+bool is_held_back(const Inst& inst, uint64_t base);
+
 }  // namespace asmevo::emulator

@@ -56,6 +56,9 @@ void load_to_lds(Wave& wave, const Inst& inst) {
     constexpr uint32_t stride = std::max(size_bytes(D), 4u);
     const BufferAccess access(wave, inst);
     const uint64_t base = lds_base_from_m0(wave, inst) + static_cast<uint64_t>(inst.offset);
+    if (is_held_back(inst, base)) {
+        return;
+    }
     for_each_lane(wave.exec(), [&](int lane) {
         uint8_t bytes[stride];
         fetch<D>(wave, access, lane, bytes);
