@@ -43,8 +43,8 @@ kernel:
 .p2align 6
 .amdhsa_kernel kernel
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_next_free_vgpr 512
-  .amdhsa_accum_offset 256
+  .amdhsa_next_free_vgpr {vgprs}
+  .amdhsa_accum_offset {accum_offset}
   .amdhsa_next_free_sgpr 96
   .amdhsa_kernarg_size {kernarg_bytes}
   .amdhsa_group_segment_fixed_size {lds}
@@ -101,8 +101,13 @@ def _source(arch: str, body: str, buffer_count: int, options: KernelOptions) -> 
         if arch == "gfx90a"
         else ("enable_private_segment")
     )
+    # Each of four SIMDs has 512 registers for its share of the waves.
+    waves = (options.block[0] * options.block[1] * options.block[2] + 63) // 64
+    vgprs = 512 // ((waves + 3) // 4) // 8 * 8
     return _TEMPLATE.format(
         arch=arch,
+        vgprs=vgprs,
+        accum_offset=vgprs // 2 // 4 * 4,
         prologue="\n".join(prologue),
         body=body,
         kernarg_bytes=8 * buffer_count,
