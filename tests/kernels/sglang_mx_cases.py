@@ -113,12 +113,12 @@ def mxfp8_shuffled_linear(trial: Trial) -> None:
     f"{_MOE}.mxfp8_moe_amd_gfx95:_grouped_gemm_mxfp8",
     library="sglang",
     kernels="_mxfp8_grouped_gemm_kernel",
-    shapes="21 tokens of 256, 2 of 4 experts of 144 x 256, weighted",
+    shapes="21 tokens of 256, 2 of 4 experts of 96 x 256, weighted",
     dtypes=(torch.bfloat16,),
     arches=_CDNA4,
 )
 def mxfp8_moe(trial: Trial) -> None:
-    x, w = _mx_operand(trial, 21, 256), _mx_operand(trial, 4, 144, 256)
+    x, w = _mx_operand(trial, 21, 256), _mx_operand(trial, 4, 96, 256)
     logits = trial.randn(21, 4, dtype=torch.float32)
     weights, ids = torch.softmax(logits, dim=-1).topk(2)
     tokens: list[int] = []

@@ -161,6 +161,17 @@ def _linear_attention(
     return torch.stack(outputs, dim=1), state
 
 
+def _check_lightning_attention(trial: Trial, tokens: int) -> None:
+    q, k, v = (trial.randn(1, 2, tokens, 64, scale=0.5) for _ in range(3))
+    slopes = torch.tensor([0.02, 0.3])
+    out, states = trial.wrapper(trial.put(q), trial.put(k), trial.put(v), trial.put(slopes))
+    expected, final = _linear_attention(q[0], k[0], v[0], slopes, torch.zeros(2, 64, 64))
+    unit = 2.0**-9
+    close = Tolerance(relative=unit, of_largest=unit, reason="gfx942: xf32 cuts off 13 bits")
+    trial.check("out", out[0], expected, close)
+    trial.check("state", states[0, :, -1], final, close)
+
+
 @kernel_case(
     f"{_LINEAR}.lightning_attn:lightning_attention",
     library="sglang",
@@ -169,14 +180,26 @@ def _linear_attention(
     dtypes=(torch.float32,),
 )
 def lightning_attention(trial: Trial) -> None:
-    q, k, v = (trial.randn(1, 2, 200, 64, scale=0.5) for _ in range(3))
-    slopes = torch.tensor([0.02, 0.3])
-    out, states = trial.wrapper(trial.put(q), trial.put(k), trial.put(v), trial.put(slopes))
-    expected, final = _linear_attention(q[0], k[0], v[0], slopes, torch.zeros(2, 64, 64))
-    unit = 2.0**-9
-    close = Tolerance(relative=unit, of_largest=unit, reason="gfx942: xf32 cuts off 13 bits")
-    trial.check("out", out[0], expected, close)
-    trial.check("state", states[0, :, -1], final, close)
+    _check_lightning_attention(trial, 200)
+
+
+_DECAY = (
+    "_fwd_none_diag_kernel counts a query's decay in its block from 0, where the state of the "
+    "blocks before needs 1 (as in _linear_attn_decode_kernel): what crosses a block of 256 tokens "
+    "is too large by exp(slope)."
+)
+
+
+@kernel_case(
+    f"{_LINEAR}.lightning_attn:lightning_attention",
+    library="sglang",
+    kernels=("_fwd_diag_kernel", "_fwd_kv_parallel", "_fwd_kv_reduce", "_fwd_none_diag_kernel"),
+    shapes="2 heads of 64, 300 tokens in two blocks of 256",
+    dtypes=(torch.float32,),
+    finding=_DECAY,
+)
+def lightning_attention_two_blocks(trial: Trial) -> None:
+    _check_lightning_attention(trial, 300)
 
 
 @kernel_case(

@@ -16,7 +16,6 @@ _F32 = rounded(torch.float32, "exp and sums in f32", ulps=32, sums=8)
     kernels="_fused_moe_preprocess_kernel",
     shapes="300 routes to 256 experts; sort, scan and binary searches behind barriers",
     dtypes=(torch.int32,),
-    is_fast=True,
 )
 def moe_preprocess(trial: Trial) -> None:
     ids = trial.integers(0, 256, 300)
