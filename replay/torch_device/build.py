@@ -20,6 +20,7 @@ _LIBRARY_NAME = "libasmevo_torch.so"
 _OPTIONS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 _TIME_LIMIT_S = 900
 _COMPILERS = ("g++", "c++", "clang++")
+_WRAPPER = "asmevo-torch-c++"  # of scripts/setup, on machines without any of these
 
 
 class BuildError(Exception):
@@ -53,7 +54,9 @@ def _find_compilers() -> list[list[str]]:
     """Commands to try, in this order."""
     named = os.environ.get("CXX", "").split()
     commands = [named] if named and shutil.which(named[0]) else []
-    return commands + [[name] for name in _COMPILERS if shutil.which(name)]
+    commands += [[name] for name in _COMPILERS if shutil.which(name)]
+    wrapper = Path(sys.executable).with_name(_WRAPPER)
+    return commands + ([[str(wrapper)]] if wrapper.is_file() else [])
 
 
 def _compile(compiler: Sequence[str], target: Target, output: Path) -> str:

@@ -118,10 +118,28 @@ write_compiler_wrappers() {
         # Without optimisation zig would instrument the code for undefined behaviour.
         write_wrapper asmevo-cc "$PWD/.venv/bin/python" -m ziglang cc -fno-sanitize=undefined "${include[@]}"
         write_wrapper asmevo-c++ "$PWD/.venv/bin/python" -m ziglang c++ -fno-sanitize=undefined "${include[@]}"
+        write_torch_wrapper
     fi
     CC=$PWD/.venv/bin/asmevo-cc
     CXX=$PWD/.venv/bin/asmevo-c++
     export CC CXX
+}
+
+# .venv/bin/asmevo-torch-c++: zig with the headers of the libstdc++ that torch is linked with, for the backend that the
+# emulated device has in torch. The headers have the version of the system's library.
+write_torch_wrapper() {
+    local major deb=$PWD/.venv/deb/usr/include library
+    library=$(ldconfig -p 2>/dev/null | sed -n 's/^.*libstdc++\.so\.6 (.*x86-64.* => //p' | head -n 1)
+    major=$(dpkg-query -W -f='${Version}' libstdc++6 2>/dev/null | cut -d. -f1)
+    if [ -z "$library" ] || [ -z "$major" ]; then
+        return
+    fi
+    if [ ! -d "$deb/c++/$major" ] && ! unpack_debs "libstdc++-$major-dev"; then
+        say "no headers of libstdc++: torch gets no emulated device (Debian, Ubuntu: apt-get install g++)"
+        return
+    fi
+    write_wrapper asmevo-torch-c++ "$PWD/.venv/bin/python" -m ziglang c++ -fno-sanitize=undefined \
+        -nostdinc++ "-I$deb/c++/$major" "-I$deb/x86_64-linux-gnu/c++/$major" -nostdlib++ "$library"
 }
 
 write_wrapper() {

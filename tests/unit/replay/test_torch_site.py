@@ -113,6 +113,7 @@ def use_compiler(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("CXX", str(path))
     monkeypatch.setattr(build, "_COMPILERS", ())
+    monkeypatch.setattr(build, "_WRAPPER", "no-such-wrapper")
 
 
 def test_build_runs_once_for_callers_at_one_time(
@@ -150,6 +151,7 @@ def test_build_without_compiler_says_what_to_install(
 ) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(build, "_COMPILERS", ())
+    monkeypatch.setattr(build, "_WRAPPER", "no-such-wrapper")
 
     with pytest.raises(build.BuildError, match="no C\\+\\+ compiler"):
         build.build_backend(target)
