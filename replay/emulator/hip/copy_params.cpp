@@ -154,6 +154,12 @@ Error check_fill(const FillBox& fill) {
                                                                                 : kInvalidValue;
 }
 
+bool is_fillable(const FillBox& fill) {
+    const Fill& rows = fill.rows;
+    const size_t last_row = (fill.depth - 1) * fill.slice_rows + rows.height - 1;
+    return is_copyable(rows.to, last_row * rows.pitch + rows.width * rows.element_size);
+}
+
 Error run_fill(const FillBox& fill) {
     const Fill& rows = fill.rows;
     if (const Error error = check_fill(fill); error != kSuccess) {
@@ -162,9 +168,7 @@ Error run_fill(const FillBox& fill) {
     if (rows.width == 0 || rows.height == 0 || fill.depth == 0) {
         return kSuccess;
     }
-    const size_t row_bytes = rows.width * rows.element_size;
-    const size_t last_row = (fill.depth - 1) * fill.slice_rows + rows.height - 1;
-    if (!is_copyable(rows.to, last_row * rows.pitch + row_bytes)) {
+    if (!is_fillable(fill)) {
         return kInvalidValue;
     }
     for (size_t z = 0; z < fill.depth; ++z) {

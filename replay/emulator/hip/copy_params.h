@@ -89,6 +89,9 @@ DriverCopy3D to_driver_copy(const Copy3D& copy);
 Error check_copy(const Copy3D& copy);
 Error check_fill(const FillBox& fill);
 
+/// Whether a checked fill that is not empty stays in one allocation.
+bool is_fillable(const FillBox& fill);
+
 /// Run at once in the calling thread, on checked device ranges.
 Error run_copy(const Copy3D& copy);
 Error run_fill(const FillBox& fill);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "hip/api.h"
+#include "hip/per_thread_stream.h"
 #include "hip/stream.h"
 
 namespace asmevo::emulator::hip {
@@ -28,6 +29,7 @@ Error record_event(Event* event, const Stream* stream, unsigned flags) {
     if (!is_event(event) || !is_stream(stream)) {
         return kInvalidHandle;
     }
+    stream = resolve_stream(stream);
     const auto capture = capture_of(stream);
     if (!capture || flags == kExternal) {
         return submit(stream, EventRecordOperation{event});
@@ -46,6 +48,7 @@ Error wait_event(Stream* stream, Event* event, unsigned flags) {
     if (!is_stream(stream) || !event) {
         return kInvalidHandle;
     }
+    stream = resolve_stream(stream);
     const auto own = capture_of(stream);
     if (own && flags == kExternal) {
         return is_event(event) ? submit(stream, EventWaitOperation{event}) : kInvalidHandle;

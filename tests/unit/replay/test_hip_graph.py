@@ -220,3 +220,17 @@ def test_graph_outlives_its_module(device: Device) -> None:
     assert device.read(device.out) == 5
     hip.hipGraphExecDestroy(executable)
     hip.hipGraphDestroy(graph)
+
+
+def test_threads_own_stream_is_captured_like_another(device: Device) -> None:
+    hip, graph, count = device.hip, ctypes.c_void_p(), ctypes.c_size_t()
+    own = ctypes.c_void_p(2)  # hipStreamPerThread
+    assert hip.hipStreamBeginCapture(own, 0) == SUCCESS
+    assert hip.hipMemsetAsync(device.out, 3, SIZE, own) == SUCCESS
+    assert hip.hipMemcpyAsync(device.copy, device.out, SIZE, 3, own) == SUCCESS
+    assert hip.hipStreamEndCapture(own, ctypes.byref(graph)) == SUCCESS
+
+    assert device.read(device.out) == 0
+    assert hip.hipGraphGetNodes(graph, None, ctypes.byref(count)) == SUCCESS
+    assert count.value == 2
+    hip.hipGraphDestroy(graph)

@@ -362,3 +362,9 @@ def test_handles_that_are_none_are_refused(builder: Builder) -> None:
     builder.call("hipGraphAddEmptyNode", *stale, status=INVALID_VALUE)
     builder.call("hipGraphGetNodes", node, None, ctypes.byref(count), status=INVALID_VALUE)
     builder.call("hipGraphExecDestroy", builder.graph, status=INVALID_VALUE)
+
+
+def test_fill_beyond_its_allocation_is_refused_when_added(builder: Builder) -> None:
+    node, params = Handle(), builder.fill(1, 65)
+    beyond = (ctypes.byref(node), builder.graph, None, ctypes.c_size_t(0), ctypes.byref(params))
+    builder.call("hipGraphAddMemsetNode", *beyond, status=INVALID_VALUE)

@@ -85,7 +85,9 @@ bool GraphAllocation::deactivate() {
 bool is_graph_memory(uint64_t address) {
     State& s = state();
     std::lock_guard lock(s.mutex);
-    return s.allocations.count(address) != 0;
+    const auto after = s.allocations.upper_bound(address);
+    return after != s.allocations.begin() &&
+           address - std::prev(after)->first < std::prev(after)->second->size();
 }
 
 bool release_graph_memory(uint64_t address) {

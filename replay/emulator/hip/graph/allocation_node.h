@@ -30,7 +30,7 @@ class GraphAllocation {
     bool is_active_ = false;
 };
 
-/// Whether `address` is that of a graph's allocation, active or not.
+/// Whether `address` lies in a graph's allocation, active or not.
 bool is_graph_memory(uint64_t address);
 /// Frees a graph's allocation; false when `address` is none that is active.
 bool release_graph_memory(uint64_t address);

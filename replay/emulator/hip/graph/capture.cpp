@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hip/api.h"
+#include "hip/per_thread_stream.h"
 #include "hip/stream.h"
 
 namespace asmevo::emulator::hip {
@@ -16,6 +17,35 @@ enum : int { kStatusNone = 0, kStatusActive = 1, kStatusInvalidated = 2 };
 enum : unsigned { kAddDependencies = 0, kSetDependencies = 1 };
 
 thread_local int t_mode = kModeGlobal;
+
+constexpr uintptr_t kPerThreadHandle = 2;
+// What ROCm gives for a stream that is none, or was destroyed.
+constexpr Error kContextIsDestroyed = static_cast<Error>(709);
+
+/// A thread's own stream: known like any other while the thread lives.
+class ThreadStream {
+  public:
+    ThreadStream() {
+        StreamState& s = stream_state();
+        std::lock_guard lock(s.mutex);
+        auto stream = std::make_unique<Stream>();
+        stream->id = s.next_stream_id++;
+        handle_ = stream.get();
+        s.streams[handle_] = std::move(stream);
+    }
+    ~ThreadStream() {
+        StreamState& s = stream_state();
+        std::lock_guard lock(s.mutex);
+        s.streams.erase(handle_);
+    }
+    ThreadStream(const ThreadStream&) = delete;
+    ThreadStream& operator=(const ThreadStream&) = delete;
+
+    Stream* handle() const { return handle_; }
+
+  private:
+    Stream* handle_;
+};
 
 /// The nodes of a tail that the program has not removed since, as Graph::add takes them.
 std::vector<GraphNode*> live_nodes(const std::vector<NodePointer>& tail, const Graph& graph) {
@@ -57,13 +87,14 @@ Error begin(Stream* stream, int mode, std::shared_ptr<Graph> graph, std::vector<
     if (mode < kModeGlobal || mode > kModeRelaxed) {
         return kInvalidValue;
     }
+    stream = resolve_stream(stream);
     if (is_special(stream)) {
         return kStreamCaptureUnsupported;
     }
     StreamState& s = stream_state();
     std::lock_guard lock(s.mutex);
     if (s.streams.count(stream) == 0) {
-        return kInvalidHandle;
+        return kContextIsDestroyed;
     }
     if (stream->capture) {
         return kIllegalState;
@@ -111,6 +142,7 @@ void leave_capture(StreamState& s, const std::shared_ptr<Capture>& capture) {
 
 Error end(Stream* stream, Graph** out) {
     std::shared_ptr<Capture> capture;
+    stream = resolve_stream(stream);
     StreamState& s = stream_state();
     std::lock_guard lock(s.mutex);
     *out = nullptr;
@@ -118,7 +150,7 @@ Error end(Stream* stream, Graph** out) {
         return kIllegalState;
     }
     if (s.streams.count(stream) == 0) {
-        return kInvalidHandle;
+        return kContextIsDestroyed;
     }
     capture = stream->capture;
     if (!capture || !stream->is_capture_origin) {
@@ -152,6 +184,7 @@ Error get_info(Stream* stream, const CaptureInfo& out) {
     if (!is_stream(stream)) {
         return kInvalidHandle;
     }
+    stream = resolve_stream(stream);
     const auto capture = capture_of(stream);
     *out.status = !capture ? kStatusNone : capture->is_invalid ? kStatusInvalidated : kStatusActive;
     std::vector<GraphNode*>* shown = nullptr;
@@ -181,6 +214,7 @@ Error update_dependencies(Stream* stream, GraphNode* const* nodes, size_t count,
     if ((!nodes && count != 0) || flags > kSetDependencies || !is_stream(stream)) {
         return is_stream(stream) ? kInvalidValue : kInvalidHandle;
     }
+    stream = resolve_stream(stream);
     const auto capture = capture_of(stream);
     if (!capture) {
         return kIllegalState;
@@ -203,7 +237,16 @@ Error update_dependencies(Stream* stream, GraphNode* const* nodes, size_t count,
 
 }  // namespace
 
+Stream* resolve_stream(const Stream* stream) {
+    if (reinterpret_cast<uintptr_t>(stream) == kPerThreadHandle) {
+        static thread_local ThreadStream own;
+        return own.handle();
+    }
+    return const_cast<Stream*>(stream);
+}
+
 std::shared_ptr<Capture> capture_of(const Stream* stream) {
+    stream = resolve_stream(stream);
     if (is_special(stream)) {
         return nullptr;
     }
@@ -214,6 +257,7 @@ std::shared_ptr<Capture> capture_of(const Stream* stream) {
 }
 
 Error submit(const Stream* stream, Operation operation) {
+    stream = resolve_stream(stream);
     if (!is_special(stream)) {
         StreamState& s = stream_state();
         std::lock_guard lock(s.mutex);

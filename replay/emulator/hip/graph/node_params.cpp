@@ -36,7 +36,10 @@ Error make_operation(const Fill& params, Operation& out) {
         return kInvalidValue;
     }
     out = FillOperation{{params}};
-    return check_fill({params});
+    const Error error = check_fill({params});
+    // Memory of a graph is there only while it runs.
+    const bool is_checked_later = is_graph_memory(reinterpret_cast<uint64_t>(params.to));
+    return error == kSuccess && !is_checked_later && !is_fillable({params}) ? kInvalidValue : error;
 }
 
 Error make_operation(const HostNodeParams& params, Operation& out) {
