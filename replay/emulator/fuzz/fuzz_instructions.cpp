@@ -32,6 +32,7 @@ constexpr Target kTargets[] = {Target::kGfx90a, Target::kGfx942, Target::kGfx950
 constexpr const char* kTargetNames[] = {"gfx90a", "gfx942", "gfx950"};
 
 uint64_t g_case = 0;
+uint64_t g_ended = 0, g_executed = 0;  // launches without a fault, instructions of all waves
 
 void tell_case() { std::fprintf(stderr, "case %llu\n", static_cast<unsigned long long>(g_case)); }
 
@@ -241,10 +242,10 @@ void fuzz_executor(Random& random, const std::vector<Text>& texts, const std::ve
     kernel.entry = memory.code;
     kernel.group_segment_size = random.one_in(2) ? 0 : random.below(4096);
     kernel.private_segment_size = random.one_in(2) ? 0 : random.below(512);
-    const uint32_t vgprs = random.one_in(4) ? random.below(64) : 63;
+    const uint32_t vgprs = random.one_in(8) ? random.below(64) : 63;
     kernel.rsrc1 = vgprs | (random.word() & 0x048ff000u);  // any MODE
     kernel.rsrc2 = (random.word() & 0x1f81u) | 2u << 1;
-    kernel.rsrc3 = random.one_in(4) ? random.below(64) : 31;
+    kernel.rsrc3 = random.one_in(8) ? random.below(64) : 63;
     kernel.kernel_code_properties = 1 << 3;
     DispatchRequest request;
     request.kernel = &kernel;
@@ -259,6 +260,8 @@ void fuzz_executor(Random& random, const std::vector<Text>& texts, const std::ve
     options.fast_matrix = random.one_in(4);
     options.max_wave_instructions = 20000;
     const DispatchResult result = run_dispatch(request, options);
+    g_ended += result.ok ? 1 : 0;
+    g_executed += result.wave_instructions;
     if (!result.ok && result.report.empty()) {
         tell_case();
         std::abort();
@@ -292,5 +295,9 @@ int main(int argc, char** argv) {
     }
     alarm(0);
     std::printf("%s: %llu cases, no finding\n", argv[1], static_cast<unsigned long long>(count));
+    if (executes) {
+        std::printf("%llu launches ended without a fault; %llu wave instructions\n",
+                    static_cast<unsigned long long>(g_ended), static_cast<unsigned long long>(g_executed));
+    }
     return 0;
 }
