@@ -17,7 +17,8 @@ class HostViews {
     /// tensors that share a storage have views that share one.
     at::Tensor view_of(const at::Tensor& device, bool is_written = false);
 
-    /// Carries what an operation did to a view's shape or storage over to its CUDA tensor.
+    /// Carries what an operation did to a view's shape or storage over to its CUDA tensor, and what
+    /// it wrote to a float copy.
     void write_back();
 
     /// Whether there is a view of half precision, or would be without `in_float`.

@@ -1,3 +1,5 @@
+#include "tensors.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -7,8 +9,6 @@
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
-
-#include "tensors.h"
 
 #include "allocator.h"
 #include "composite.h"
