@@ -22,7 +22,8 @@ IMMEDIATES = (0, 1, 0x7FFF, 0x8000, 0xFFFF)
 
 @pytest.mark.parametrize("kind", ["i32", "u32"])
 def test_comparison_of_any_two_words_sets_scc(kind: str) -> None:
-    names, bodies, expected = [], [], []
+    names, expected = [], []
+    bodies: list[str] = []
     for name, compare in COMPARE.items():
         for a in WORDS:
             for b in WORDS[:5]:
@@ -37,7 +38,8 @@ def test_comparison_of_any_two_words_sets_scc(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["i32", "u32"])
 def test_comparison_with_an_immediate_extends_it_by_its_kind(kind: str) -> None:
-    names, bodies, expected = [], [], []
+    names, expected = [], []
+    bodies: list[str] = []
     for name, compare in COMPARE.items():
         for a in (*WORDS, 0x7FFF, 0xFFFF8000, 0x8000, 0xFFFF):
             for b in IMMEDIATES:
@@ -51,7 +53,8 @@ def test_comparison_with_an_immediate_extends_it_by_its_kind(kind: str) -> None:
 
 
 def test_wide_comparisons_and_bit_tests_set_scc() -> None:
-    names, bodies, expected = [], [], []
+    names, expected = [], []
+    bodies: list[str] = []
 
     def add(text: str, inputs: list[tuple[int, int, int]], scc: bool) -> None:
         bodies.append(case(f"  {text}", inputs, 0, len(bodies)))
@@ -75,7 +78,8 @@ def test_wide_comparisons_and_bit_tests_set_scc() -> None:
 
 
 def test_conditional_moves_and_immediate_arithmetic() -> None:
-    names, bodies, expected = [], [], []
+    names, expected = [], []
+    bodies: list[str] = []
 
     def add(text: str, source: int, scc: int, value: int, after: int | None = None) -> None:
         # The result register starts at `source` where the instruction reads it.
@@ -102,7 +106,8 @@ def test_conditional_moves_and_immediate_arithmetic() -> None:
 
 
 def test_bit_set_changes_one_bit_of_the_destination() -> None:
-    names, bodies, expected = [], [], []
+    names, expected = [], []
+    bodies: list[str] = []
     for value, name in ((0, "s_bitset0"), (1, "s_bitset1")):
         for bits in (32, 64):
             for at in (0, 1, 31, 33, 63, 64):
