@@ -37,9 +37,13 @@ std::map<uint64_t, std::string> parse_formats(const std::vector<std::string>& en
 }
 
 void append(std::vector<uint64_t>& words, std::span<const uint8_t> bytes) {
-    const size_t at = words.size();
-    words.resize(at + (bytes.size() + 7) / 8);
-    std::memcpy(words.data() + at, bytes.data(), bytes.size());
+    while (!bytes.empty()) {
+        const size_t size = std::min(bytes.size(), sizeof(uint64_t));
+        uint64_t word = 0;
+        std::memcpy(&word, bytes.data(), size);
+        words.push_back(word);
+        bytes = bytes.subspan(size);
+    }
 }
 
 /// Prints what follows the first dword of a record.
