@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 KERNARG_BYTES = 16
 
@@ -29,6 +30,7 @@ class Outcome:
     modelled_cycles: int
     profile: list[list[int]]
     mfma: str
+    findings: list[dict[str, Any]]
 
     def words(self) -> list[int]:
         """The output as unsigned 32-bit words."""
@@ -169,6 +171,7 @@ def run_image(
         modelled_cycles=report["modelled_cycles"],
         profile=report["profile"],
         mfma=report["mfma"],
+        findings=report["findings"],
     )
 
 

@@ -5,10 +5,14 @@
 namespace asmevo::emulator {
 
 WorkgroupChecks::WorkgroupChecks(const DispatchContext& dispatch, FindingLog& log)
-    : checks_(dispatch.options->checks), reporter_(dispatch, log), lds_(reporter_) {}
+    : checks_(dispatch.options->checks),
+      reporter_(dispatch, log),
+      lds_(reporter_),
+      hazards_(reporter_) {}
 
 void WorkgroupChecks::restart(const Workgroup& group) {
     lds_.reset(group.waves.size(), group.lds.size());
+    hazards_.reset(group.waves.size());
 }
 
 void WorkgroupChecks::before_waits(Wave& wave, const Inst& inst, uint64_t pc) {

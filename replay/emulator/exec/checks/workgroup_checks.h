@@ -3,6 +3,8 @@
 #pragma once
 
 #include "exec/checks/finding.h"
+#include "exec/checks/hazard_tracking.h"
+#include "exec/checks/plan.h"
 #include "exec/lds_tracking.h"
 #include "exec/wait_tracking.h"
 
@@ -20,6 +22,9 @@ class WorkgroupChecks {
         if (checks_ & kCheckWaits) {
             before_waits(wave, inst, pc);
         }
+        if (checks_ & kCheckHazards) {
+            hazards_.note(wave, plans_.at(inst, pc).hazard, pc);
+        }
     }
     /// `inst` has executed.
     void after(Wave& wave, const Inst& inst, uint64_t pc) {
@@ -35,7 +40,9 @@ class WorkgroupChecks {
 
     CheckSet checks_;
     Reporter reporter_;
+    PlanTable plans_;
     LdsTracker lds_;
+    HazardTracker hazards_;
 };
 
 }  // namespace asmevo::emulator
