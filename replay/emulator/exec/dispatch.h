@@ -116,6 +116,7 @@ struct DispatchOptions {
     CheckSet checks = kCheckWaits;
     OnFinding on_finding = OnFinding::kEnd;
     bool fast_matrix = false;           // approximate: matrix operations as plain multiply-adds
+    uint64_t seed = 0;                  // permutes turns of waves and, without checks, delays memory; 0: neither
 };
 
 /// Shared by all workgroups of a running dispatch.

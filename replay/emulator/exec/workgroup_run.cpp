@@ -7,13 +7,6 @@
 #include "exec/scalar/scalar_rows.h"
 
 namespace asmevo::emulator {
-namespace {
-
-// Instructions a wave runs before the next one gets its turn: long enough to keep its registers in the cache, short
-// enough that waves that wait for each other through memory make progress.
-constexpr unsigned kSlice = 4096;
-
-}  // namespace
 
 WorkgroupRun::WorkgroupRun(DispatchContext& dispatch)
     : dispatch_(dispatch),
@@ -21,6 +14,8 @@ WorkgroupRun::WorkgroupRun(DispatchContext& dispatch)
       is_timed_(dispatch.options->model_timing || dispatch.options->collect_profile) {
     if (dispatch.options->checks != kNoChecks) {
         checks_.emplace(dispatch, findings_);
+    } else if (dispatch.options->seed != 0) {
+        late_.emplace(dispatch.options->seed);
     }
 }
 
@@ -33,6 +28,12 @@ void WorkgroupRun::restart(Dim3 id, Ordering stop_at) {
     findings_ = FindingLog();
     if (checks_) {
         checks_->restart(storage_.group);
+    }
+    const Dim3& grid = dispatch_.request->grid;
+    const uint64_t index = id.x + uint64_t{grid.x} * (id.y + uint64_t{grid.y} * id.z);
+    turns_.restart(*dispatch_.options, index, wave_count_);
+    if (late_) {
+        late_->restart(index, wave_count_);
     }
     spins_.assign(wave_count_, SpinWatch());
     if (is_timed_) {
@@ -48,8 +49,7 @@ bool WorkgroupRun::step(Collected& collected) {
     bool is_live = false;
     bool is_idle = true;
     uint64_t before = instructions_;
-    for (size_t i = 0; i < wave_count_; ++i) {
-        size_t index = dispatch_.options->reverse_waves ? wave_count_ - 1 - i : i;
+    for (const unsigned index : turns_.next()) {
         Wave& wave = *storage_.group.waves[index];
         if (wave.state == WaveState::kYielded) {
             wave.state = WaveState::kRunning;
@@ -70,6 +70,9 @@ bool WorkgroupRun::step(Collected& collected) {
     if (instructions_ > dispatch_.max_wave_instructions) {
         throw endless("did not end within " + std::to_string(dispatch_.max_wave_instructions) +
                       " wave instructions");
+    }
+    if (late_) {
+        late_->end_turns(storage_.group);
     }
     bool is_released = release_barrier();
     idle_steps_ = is_idle && !is_released ? idle_steps_ + 1 : 0;
@@ -142,6 +145,9 @@ bool WorkgroupRun::release_barrier() {
     if (checks_) {
         checks_->pass_barrier(storage_.group);
     }
+    if (late_) {
+        late_->pass_barrier(storage_.group);
+    }
     if (is_timed_) {
         meet_clocks();
     }
@@ -168,9 +174,11 @@ void WorkgroupRun::run_slice(Wave& wave) {
     uint64_t before = wave.instructions;
     try {
         if (checks_) {
-            is_timed_ ? execute<true, true>(wave, pc) : execute<false, true>(wave, pc);
+            execute_watched<Watch::kChecks>(wave, pc);
+        } else if (late_) {
+            execute_watched<Watch::kLateMemory>(wave, pc);
         } else {
-            is_timed_ ? execute<true, false>(wave, pc) : execute<false, false>(wave, pc);
+            execute_watched<Watch::kNobody>(wave, pc);
         }
     } catch (const Fault& fault) {
         Reporter(dispatch_, findings_).note(wave, pc, fault);
@@ -182,9 +190,9 @@ void WorkgroupRun::run_slice(Wave& wave) {
     }
 }
 
-template <bool kTimed, bool kChecked>
+template <bool kTimed, WorkgroupRun::Watch kWatch>
 void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
-    for (unsigned left = kSlice; left > 0 && wave.state == WaveState::kRunning; --left) {
+    for (unsigned left = turns_.slice(); left > 0 && wave.state == WaveState::kRunning; --left) {
         pc = wave.pc;
         const Inst& inst = code_.at(pc);
         if ((wave.mode & kModeVskip) && inst.info->encoding >= Encoding::kVop1) [[unlikely]] {
@@ -202,7 +210,7 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
         if (inst.arch_vgprs > wave.arch_vgpr_count || inst.acc_vgprs > wave.acc_vgpr_count) {
             fault_beyond_allocation(wave, inst);
         }
-        if constexpr (kChecked) {
+        if constexpr (kWatch == Watch::kChecks) {
             checks_->before(wave, inst, pc);
         }
         wave.pc = pc + 4u * inst.size_dwords;
@@ -217,7 +225,11 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
                 counter.stall += stall;
             }
         }
-        inst.run(wave, inst);
+        if constexpr (kWatch == Watch::kLateMemory) {
+            late_->run(wave, inst, pc);
+        } else {
+            inst.run(wave, inst);
+        }
         if (wave.pc != pc + 4u * inst.size_dwords) {
             if constexpr (kTimed) {
                 timers_[wave.wave_id].take_branch();
@@ -226,7 +238,7 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
                 note_branch_back(wave, pc);
             }
         }
-        if constexpr (kChecked) {
+        if constexpr (kWatch == Watch::kChecks) {
             checks_->after(wave, inst, pc);
         }
         ++wave.instructions;

@@ -6,6 +6,8 @@
 #include "exec/checks/workgroup_checks.h"
 #include "exec/dispatch.h"
 #include "exec/ordering.h"
+#include "exec/seeded/late_memory.h"
+#include "exec/seeded/turn_order.h"
 #include "exec/spin_watch.h"
 #include "exec/timing.h"
 #include "exec/wave_setup.h"
@@ -56,8 +58,14 @@ class WorkgroupRun {
 
   private:
     void run_slice(Wave& wave);
-    template <bool kTimed, bool kChecked>
+    /// Who stands between the run loop and the handlers; each is an instance of its own.
+    enum class Watch { kNobody, kChecks, kLateMemory };
+    template <bool kTimed, Watch kWatch>
     void execute(Wave& wave, uint64_t& pc);
+    template <Watch kWatch>
+    void execute_watched(Wave& wave, uint64_t& pc) {
+        is_timed_ ? execute<true, kWatch>(wave, pc) : execute<false, kWatch>(wave, pc);
+    }
     void note_branch_back(Wave& wave, uint64_t from);
     void note_stall(uint64_t pc, uint64_t cycles);
     bool release_barrier();
@@ -74,6 +82,8 @@ class WorkgroupRun {
     std::vector<SpinWatch> spins_;
     FindingLog findings_;
     std::optional<WorkgroupChecks> checks_;  // none: nothing is checked
+    std::optional<LateMemory> late_;         // none: memory operations complete at once
+    TurnOrder turns_;
     size_t wave_count_ = 0;
     uint64_t instructions_ = 0;
 };

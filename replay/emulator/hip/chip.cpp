@@ -92,6 +92,9 @@ DispatchOptions& options() {
         if (const char* mfma = std::getenv("ASMEVO_EMULATOR_MFMA"); mfma && !parse_mfma(mfma, initial)) {
             log_error("ASMEVO_EMULATOR_MFMA=%s is neither exact nor fast; it stays exact", mfma);
         }
+        if (const char* seed = std::getenv("ASMEVO_EMULATOR_SEED")) {
+            initial.seed = std::strtoull(seed, nullptr, 10);
+        }
         if (const char* checks = std::getenv("ASMEVO_EMULATOR_CHECKS")) {
             if (parse_checks(checks, initial.checks)) {
                 initial.on_finding = OnFinding::kCollect;
@@ -195,6 +198,8 @@ bool set_dispatch_option(const char* name, const char* value) {
         current.model_timing = number == 1;
     } else if (key == "reverse_waves" && number <= 1) {
         current.reverse_waves = number == 1;
+    } else if (key == "seed") {
+        current.seed = number;
     } else if (key == "max_wave_instructions") {
         current.max_wave_instructions = number;
     } else if (key == "max_idle_ms" && number <= UINT32_MAX) {

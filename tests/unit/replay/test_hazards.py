@@ -288,7 +288,9 @@ def run(target: str, body: str) -> Outcome:
 def test_pair_with_too_few_wait_states_is_found_with_both_instructions(arch: str) -> None:
     pairs = [pair for pair in PAIRS if arch in pair.archs]
     # The DGEMM between the two is a wait state.
-    body = "".join(pair.text(0 if pair.rule == "dgemm-memory" else pair.states - 1) for pair in pairs)
+    body = "".join(
+        pair.text(0 if pair.rule == "dgemm-memory" else pair.states - 1) for pair in pairs
+    )
 
     outcome = run(arch, body)
 

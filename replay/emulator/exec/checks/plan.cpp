@@ -2,6 +2,13 @@
 
 namespace asmevo::emulator {
 
+Plan::Plan(const Inst& inst) : hazard(hazard_traits(inst)), access(access_shape(inst)) {
+    using Kind = AccessShape::Kind;
+    may_touch_lds = access.kind == Kind::kLds || access.kind == Kind::kAddtid || access.kind == Kind::kFlat ||
+                    access.loads_to_lds;
+    is_memory = access.kind != Kind::kNone || inst.info->encoding == Encoding::kSmem;
+}
+
 const Plan& PlanTable::add(const Inst& inst, uint64_t slot) {
     Page* page = find_page(slot >> kPageBits);
     if (!page) {

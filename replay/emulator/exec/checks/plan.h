@@ -4,14 +4,18 @@
 #include <memory>
 #include <vector>
 
+#include "exec/checks/accesses.h"
 #include "exec/checks/hazard_traits.h"
 
 namespace asmevo::emulator {
 
 struct Plan {
-    explicit Plan(const Inst& inst) : hazard(hazard_traits(inst)) {}
+    explicit Plan(const Inst& inst);
 
     HazardTraits hazard;
+    AccessShape access;
+    bool may_touch_lds = false;
+    bool is_memory = false;  // vector or scalar, with an address
 };
 
 /// Plans by pc. One per workgroup in flight; kept from one workgroup to the next.

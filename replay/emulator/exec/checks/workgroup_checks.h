@@ -5,6 +5,7 @@
 #include "exec/checks/finding.h"
 #include "exec/checks/hazard_tracking.h"
 #include "exec/checks/plan.h"
+#include "exec/checks/race_tracking.h"
 #include "exec/lds_tracking.h"
 #include "exec/wait_tracking.h"
 
@@ -22,8 +23,14 @@ class WorkgroupChecks {
         if (checks_ & kCheckWaits) {
             before_waits(wave, inst, pc);
         }
-        if (checks_ & kCheckHazards) {
-            hazards_.note(wave, plans_.at(inst, pc).hazard, pc);
+        if (checks_ & ~kCheckWaits) {
+            const Plan& plan = plans_.at(inst, pc);
+            if (checks_ & kCheckHazards) {
+                hazards_.note(wave, plan.hazard, pc);
+            }
+            if (plan.is_memory) {
+                before_access(wave, inst, plan, pc);
+            }
         }
     }
     /// `inst` has executed.
@@ -32,17 +39,20 @@ class WorkgroupChecks {
             add_pending(wave, inst, pc);
         }
     }
-    /// All live waves stand at a barrier.
+    /// All live waves stand at a barrier. Throws Fault when a finding ends the launch.
     void pass_barrier(const Workgroup& group);
 
   private:
     void before_waits(Wave& wave, const Inst& inst, uint64_t pc);
+
+    void before_access(const Wave& wave, const Inst& inst, const Plan& plan, uint64_t pc);
 
     CheckSet checks_;
     Reporter reporter_;
     PlanTable plans_;
     LdsTracker lds_;
     HazardTracker hazards_;
+    RaceTracker races_;
 };
 
 }  // namespace asmevo::emulator

@@ -1,0 +1,79 @@
+#include "exec/checks/alignment.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <string_view>
+
+#include "exec/scalar/smem_address.h"
+
+namespace asmevo::emulator {
+namespace {
+
+std::string hex(uint64_t value) {
+    char text[24];
+    std::snprintf(text, sizeof text, "0x%" PRIx64, value);
+    return text;
+}
+
+struct Misaligned {
+    uint64_t address = 0;
+    unsigned unit = 0;  // 0: none
+    int lane = -1;
+    FindingClass severity = FindingClass::kError;
+    const char* what = "";
+};
+
+/// Scalar accesses ignore the two low address bits: the program gets other data than it asks for.
+Misaligned scalar(const Wave& wave, const Inst& inst) {
+    if (!inst.src[0] || (inst.info->flags & kReturnsWithGlc)) {
+        return {};
+    }
+    const uint64_t base = inst.src[0].dwords == 4
+                              ? ScalarBuffer(&wave.sgpr[inst.src[0].index]).base
+                              : read_scalar64(wave, inst.src[0]);
+    const uint64_t address = base + scalar_offset(wave, inst);
+    return address % 4 ? Misaligned{address, 4, -1, FindingClass::kError, "address"} : Misaligned{};
+}
+
+/// Vector memory and LDS run in unaligned mode under HSA (LLVM unaligned-access-mode), so a dword across dwords is only
+/// slow; LDS-DMA and the transposing reads have no such mode. Atomics fault in any case.
+Misaligned vector(const Wave& wave, const Inst& inst, const AccessShape& shape) {
+    if (shape.loads_to_lds && wave.m0() % 4) {
+        return {wave.m0(), 4, -1, FindingClass::kError, "LDS base in M0"};
+    }
+    const bool is_transposing = std::string_view(inst.info->name).find("_tr_") != std::string_view::npos;
+    const unsigned unit = is_transposing ? 8 : std::min<unsigned>(4, shape.bytes);
+    if (unit < 2 || shape.is_atomic()) {
+        return {};
+    }
+    Accesses accesses;
+    resolve_accesses(wave, inst, shape, accesses);
+    const bool must = is_transposing || shape.loads_to_lds;
+    for (const Access& access : accesses) {
+        if (access.address % unit) {
+            return {access.address, unit, access.lane, must ? FindingClass::kError : FindingClass::kCaution,
+                    access.space == Space::kLds ? "LDS address" : "address"};
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+void check_alignment(const Wave& wave, const Inst& inst, const AccessShape& shape, uint64_t pc,
+                     Reporter& reporter) {
+    const Misaligned found =
+        inst.info->encoding == Encoding::kSmem ? scalar(wave, inst) : vector(wave, inst, shape);
+    if (found.unit == 0) {
+        return;
+    }
+    const bool is_error = found.severity == FindingClass::kError;
+    reporter.report(wave, {is_error ? "misaligned" : "unaligned", pc, 0}, found.severity, [&](Finding& finding) {
+        finding.where = hex(found.address);
+        finding.lane = found.lane;
+        finding.message = std::string(found.what) + " " + finding.where + " is no multiple of " +
+                          std::to_string(found.unit) + (is_error ? "" : ": legal, but slow");
+    });
+}
+
+}  // namespace asmevo::emulator

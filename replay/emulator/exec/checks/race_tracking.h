@@ -1,0 +1,56 @@
+// LDS races: two waves touch a byte between two barriers, one of them writes, and not both by atomics.
+#pragma once
+
+#include <vector>
+
+#include "exec/checks/accesses.h"
+#include "exec/checks/finding.h"
+
+namespace asmevo::emulator {
+
+class RaceTracker {
+  public:
+    explicit RaceTracker(Reporter& reporter) : reporter_(reporter) {}
+
+    void reset(size_t lds_bytes);
+    /// An instruction of known shape is about to execute.
+    void note(const Wave& wave, const Inst& inst, const AccessShape& shape, uint64_t pc);
+    /// All live waves stand at a barrier: what they did is ordered before what they will do.
+    void pass_barrier();
+
+  private:
+    // Who touched a byte: 0 nobody, otherwise a wave's number plus one, kMany for several.
+    using Who = uint8_t;
+    static constexpr Who kMany = 0x7f, kAtomic = 0x80;
+    /// The instruction behind it, as an offset from the code's start.
+    struct Toucher {
+        uint32_t offset = 0;
+        Who who = 0;
+    };
+    /// One lane's access of the instruction that is about to execute.
+    struct Current {
+        const Wave& wave;
+        const Inst& inst;
+        const AccessShape& shape;
+        const Access& access;
+        uint64_t code;  // address of the code's start
+        Toucher mine;
+        bool is_atomic;
+        bool has_conflict = false;  // reported already
+    };
+
+    void read(Current& current, size_t first, size_t bytes);
+    void write(Current& current, size_t first, size_t bytes);
+    void read_byte(Current& current, size_t byte);
+    void write_byte(Current& current, size_t byte);
+    void report(Current& current, size_t byte, const Toucher& other, bool other_wrote);
+
+    Reporter& reporter_;
+    std::vector<Who> writers_, readers_;  // by byte, with room behind the end for wide looks
+    // By dword: the last writer, the first reader, and the last reader of another wave.
+    std::vector<Toucher> last_writer_, first_reader_, other_reader_;
+    size_t lds_bytes_ = 0;
+    size_t low_ = 0, high_ = 0;           // bytes touched since the last barrier
+};
+
+}  // namespace asmevo::emulator
