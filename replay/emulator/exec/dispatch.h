@@ -119,6 +119,8 @@ struct DispatchOptions {
     uint64_t seed = 0;                  // permutes turns of waves and, without checks, delays memory; 0: neither
 };
 
+class UndefinedMemory;
+
 /// Shared by all workgroups of a running dispatch.
 struct DispatchContext {
     const DispatchRequest* request = nullptr;
@@ -126,6 +128,7 @@ struct DispatchContext {
     uint64_t entry = 0;                      // first pc: past the compatibility prologue when kernargs are preloaded
     uint64_t max_wave_instructions = 0;      // of a workgroup
     std::atomic<uint64_t> wave_instructions{0};
+    std::shared_ptr<UndefinedMemory> undefined_memory;  // with kCheckUndefined
 };
 
 /// Runs the whole grid and returns. Never throws.

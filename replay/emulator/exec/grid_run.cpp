@@ -1,3 +1,4 @@
+#include "exec/checks/undefined/undefined_memory.h"
 #include "exec/grid_run.h"
 
 #include <algorithm>
@@ -27,6 +28,9 @@ GridRun::GridRun(const DispatchRequest& request, const DispatchOptions& options)
     context_.entry = start_address(*request.kernel);
     context_.max_wave_instructions =
         options.max_wave_instructions ? options.max_wave_instructions : kDefaultWatchdog;
+    if (options.checks & kCheckUndefined) {
+        context_.undefined_memory = std::make_shared<UndefinedMemory>();
+    }
     total_ = uint64_t{request.grid.x} * request.grid.y * request.grid.z;
     resident_ = resident_workgroups(request);
     Ordering highest = request.kernel->code->highest_ordering(context_.entry);
@@ -65,6 +69,9 @@ void GridRun::run(DispatchResult& result) {
         result.modelled_cycles = modelled_cycles(request_, collected_.timing);
     }
     write_profile(result);
+    if (context_.undefined_memory) {
+        context_.undefined_memory->report(context_, collected_.findings);
+    }
     result.findings = collected_.findings.take();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "exec/memory_ops/buffer_address.h"
 #include "exec/scalar/smem_address.h"
 
 namespace asmevo::emulator {
@@ -35,6 +36,34 @@ Misaligned scalar(const Wave& wave, const Inst& inst) {
     return address % 4 ? Misaligned{address, 4, -1, FindingClass::kError, "address"} : Misaligned{};
 }
 
+/// Whether base, offset and all lanes' addresses are multiples of `unit` each, which makes the usual accesses aligned.
+bool is_plainly_aligned(const Wave& wave, const Inst& inst, const AccessShape& shape, unsigned unit) {
+    using Kind = AccessShape::Kind;
+    const Operand& vaddr = inst.src[0];
+    uint64_t base = static_cast<uint64_t>(static_cast<int64_t>(inst.offset));
+    if (shape.kind == Kind::kBuffer) {
+        const BufferDescriptor descriptor = read_descriptor(wave, inst.src[2]);
+        if (inst.idxen || descriptor.add_tid || descriptor.swizzle) {
+            return false;
+        }
+        base += descriptor.base + (inst.src[3] ? read_scalar32(wave, inst.src[3]) : 0);
+    } else if (shape.kind == Kind::kGlobal || shape.kind == Kind::kScratch) {
+        base += inst.src[2] ? read_scalar32(wave, inst.src[2]) : 0;
+    } else if (shape.kind != Kind::kLds || shape.pieces != 1) {
+        return false;
+    }
+    uint32_t low_bits = static_cast<uint32_t>(base);
+    if (vaddr.is_vgpr()) {
+        const uint32_t* lanes = wave.lanes(vaddr.index);
+        uint32_t all = 0;
+        for (int lane = 0; lane < kLanes; ++lane) {
+            all |= lanes[lane];
+        }
+        low_bits |= all;
+    }
+    return low_bits % unit == 0;
+}
+
 /// Vector memory and LDS run in unaligned mode under HSA (LLVM unaligned-access-mode), so a dword across dwords is only
 /// slow; LDS-DMA and the transposing reads have no such mode. Atomics fault in any case.
 Misaligned vector(const Wave& wave, const Inst& inst, const AccessShape& shape) {
@@ -43,7 +72,7 @@ Misaligned vector(const Wave& wave, const Inst& inst, const AccessShape& shape) 
     }
     const bool is_transposing = std::string_view(inst.info->name).find("_tr_") != std::string_view::npos;
     const unsigned unit = is_transposing ? 8 : std::min<unsigned>(4, shape.bytes);
-    if (unit < 2 || shape.is_atomic()) {
+    if (unit < 2 || shape.is_atomic() || is_plainly_aligned(wave, inst, shape, unit)) {
         return {};
     }
     Accesses accesses;

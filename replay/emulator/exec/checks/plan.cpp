@@ -2,7 +2,7 @@
 
 namespace asmevo::emulator {
 
-Plan::Plan(const Inst& inst) : hazard(hazard_traits(inst)), access(access_shape(inst)) {
+Plan::Plan(const Inst& inst) : hazard(hazard_traits(inst)), access(access_shape(inst)), flow(flow_plan(inst)) {
     using Kind = AccessShape::Kind;
     may_touch_lds = access.kind == Kind::kLds || access.kind == Kind::kAddtid || access.kind == Kind::kFlat ||
                     access.loads_to_lds;

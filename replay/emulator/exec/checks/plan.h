@@ -6,6 +6,7 @@
 
 #include "exec/checks/accesses.h"
 #include "exec/checks/hazard_traits.h"
+#include "exec/checks/undefined/flow.h"
 
 namespace asmevo::emulator {
 
@@ -14,6 +15,7 @@ struct Plan {
 
     HazardTraits hazard;
     AccessShape access;
+    FlowPlan flow;
     bool may_touch_lds = false;
     bool is_memory = false;  // vector or scalar, with an address
 };

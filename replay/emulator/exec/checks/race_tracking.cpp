@@ -11,19 +11,39 @@
 namespace asmevo::emulator {
 namespace {
 
-constexpr size_t kWidest = 16;  // bytes of a lane's access
+constexpr size_t kStep = 32;  // bytes looked at together
 
-/// Bit per byte of the first `bytes` that are `value`.
-unsigned equal_bytes(const uint8_t* at, size_t bytes, uint8_t value) {
-    const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const auto equal = static_cast<unsigned>(
-        _mm_movemask_epi8(_mm_cmpeq_epi8(all, _mm_set1_epi8(static_cast<char>(value)))));
-    return equal & ((1u << bytes) - 1);
+/// Calls `body(bytes, mask)` for pieces of [at, at + count), with a bit for each byte that counts.
+template <typename Body>
+bool all_pieces(const uint8_t* at, size_t count, Body body) {
+    for (size_t done = 0; done < count; done += kStep) {
+        const size_t left = count - done;
+        const uint32_t mask = left >= kStep ? ~0u : (1u << left) - 1;
+        if (!body(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + done)), mask)) {
+            return false;
+        }
+    }
+    return true;
 }
 
-/// Whether each byte is 0 or `who`.
-bool are_free_or(const uint8_t* at, size_t bytes, uint8_t who) {
-    return (equal_bytes(at, bytes, 0) | equal_bytes(at, bytes, who)) == (1u << bytes) - 1;
+uint32_t equal_bytes(__m256i all, uint8_t value) {
+    return static_cast<uint32_t>(
+        _mm256_movemask_epi8(_mm256_cmpeq_epi8(all, _mm256_set1_epi8(static_cast<char>(value)))));
+}
+
+/// Whether each byte is one of the two.
+bool are_either(const uint8_t* at, size_t count, uint8_t one, uint8_t other) {
+    return all_pieces(at, count, [one, other](__m256i all, uint32_t mask) {
+        return ((equal_bytes(all, one) | equal_bytes(all, other)) & mask) == mask;
+    });
+}
+
+bool are_contiguous(const uint32_t* first, unsigned bytes) {
+    uint32_t difference = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+        difference |= first[lane] ^ (first[0] + lane * bytes);
+    }
+    return difference == 0;
 }
 
 /// Whether a plain DS store writes what its bytes hold already.
@@ -49,8 +69,8 @@ void RaceTracker::reset(size_t lds_bytes) {
     pass_barrier();
     if (lds_bytes_ != lds_bytes) {
         lds_bytes_ = lds_bytes;
-        writers_.assign(lds_bytes + kWidest, 0);
-        readers_.assign(lds_bytes + kWidest, 0);
+        writers_.assign(lds_bytes + kStep, 0);
+        readers_.assign(lds_bytes + kStep, 0);
         const size_t dwords = lds_bytes / 4 + 1;
         last_writer_.assign(dwords, {});
         first_reader_.assign(dwords, {});
@@ -72,39 +92,69 @@ void RaceTracker::note(const Wave& wave, const Inst& inst, const AccessShape& sh
     if (wave.group->waves.size() < 2) {
         return;
     }
+    const uint64_t code = wave.group->dispatch->request->kernel->code->address();
+    const Toucher mine{static_cast<uint32_t>(pc - code), static_cast<Who>(wave.wave_id + 1)};
+    Current current{wave, inst, shape, code, mine, shape.is_write || shape.loads_to_lds, shape.is_atomic()};
+    uint32_t first[Accesses::kMost];
+    unsigned count = 0;
+    if (shape.kind == AccessShape::Kind::kLds && shape.pieces == 1 && wave.exec() == ~uint64_t{0}) {
+        const uint32_t* address = wave.lanes(inst.src[0].index);
+        for (; count < kLanes; ++count) {
+            first[count] = address[count] + static_cast<uint32_t>(inst.offset);
+        }
+        touch_lanes(current, first, count, shape.bytes);
+        return;
+    }
     Accesses accesses;
     shape.loads_to_lds ? resolve_lds_dma(wave, inst, shape, accesses)
                        : resolve_accesses(wave, inst, shape, accesses);
-    const uint64_t code = wave.group->dispatch->request->kernel->code->address();
-    const Toucher mine{static_cast<uint32_t>(pc - code), static_cast<Who>(wave.wave_id + 1)};
-    const bool is_write = shape.is_write || shape.loads_to_lds;
     for (const Access& access : accesses) {
-        if (access.space != Space::kLds || access.address >= lds_bytes_ ||
-            lds_bytes_ - access.address < access.bytes) {
-            continue;  // beyond LDS the access itself faults
+        if (access.space == Space::kLds) {
+            first[count++] = static_cast<uint32_t>(access.address);
         }
-        low_ = std::min<size_t>(low_, access.address);
-        high_ = std::max<size_t>(high_, access.address + access.bytes);
-        Current current{wave, inst, shape, access, code, mine, shape.is_atomic()};
-        is_write ? write(current, access.address, access.bytes)
-                 : read(current, access.address, access.bytes);
+    }
+    touch_lanes(current, first, count, shape.loads_to_lds ? shape.lds_stride : shape.bytes);
+}
+
+/// Neighbouring lanes mostly touch neighbouring bytes: they are taken together.
+void RaceTracker::touch_lanes(Current& current, const uint32_t* first, unsigned count, unsigned bytes) {
+    if (count == kLanes && are_contiguous(first, bytes)) {
+        touch(current, first[0], size_t{first[0]} + kLanes * bytes);
+        return;
+    }
+    for (unsigned lane = 0; lane < count;) {
+        const size_t start = first[lane];
+        size_t end = start + bytes;
+        for (++lane; lane < count && (first[lane] == end || first[lane] == end - bytes); ++lane) {
+            end = size_t{first[lane]} + bytes;
+        }
+        touch(current, start, end);
     }
 }
 
-void RaceTracker::read(Current& current, size_t first, size_t bytes) {
+void RaceTracker::touch(Current& current, size_t first, size_t end) {
+    if (end > lds_bytes_) {
+        return;  // the access itself faults
+    }
+    low_ = std::min(low_, first);
+    high_ = std::max(high_, end);
+    current.is_write ? write(current, first, end) : read(current, first, end);
+}
+
+void RaceTracker::read(Current& current, size_t first, size_t end) {
     const Who me = current.mine.who;
-    if (are_free_or(&writers_[first], bytes, me)) [[likely]] {
-        const unsigned every = (1u << bytes) - 1;
-        if (equal_bytes(&readers_[first], bytes, me) == every) {
+    const size_t bytes = end - first;
+    if (are_either(&writers_[first], bytes, 0, me)) [[likely]] {
+        if (are_either(&readers_[first], bytes, me, kMany)) {
             return;
         }
-        if (equal_bytes(&readers_[first], bytes, 0) == every) {
+        if (are_either(&readers_[first], bytes, 0, 0)) {
             std::fill_n(&readers_[first], bytes, me);
-            std::fill(&first_reader_[first / 4], &first_reader_[(first + bytes - 1) / 4] + 1, current.mine);
+            std::fill(&first_reader_[first / 4], &first_reader_[(end - 1) / 4] + 1, current.mine);
             return;
         }
     }
-    for (size_t byte = first; byte < first + bytes; ++byte) {
+    for (size_t byte = first; byte < end; ++byte) {
         read_byte(current, byte);
     }
 }
@@ -125,17 +175,18 @@ void RaceTracker::read_byte(Current& current, size_t byte) {
     }
 }
 
-void RaceTracker::write(Current& current, size_t first, size_t bytes) {
+void RaceTracker::write(Current& current, size_t first, size_t end) {
     const Who me = current.mine.who;
-    if (!current.is_atomic && are_free_or(&writers_[first], bytes, me) &&
-        are_free_or(&readers_[first], bytes, me)) [[likely]] {
+    const size_t bytes = end - first;
+    if (!current.is_atomic && are_either(&writers_[first], bytes, 0, me) &&
+        are_either(&readers_[first], bytes, 0, me)) [[likely]] {
         std::fill_n(&writers_[first], bytes, me);
     } else {
-        for (size_t byte = first; byte < first + bytes; ++byte) {
+        for (size_t byte = first; byte < end; ++byte) {
             write_byte(current, byte);
         }
     }
-    std::fill(&last_writer_[first / 4], &last_writer_[(first + bytes - 1) / 4] + 1, current.mine);
+    std::fill(&last_writer_[first / 4], &last_writer_[(end - 1) / 4] + 1, current.mine);
 }
 
 void RaceTracker::write_byte(Current& current, size_t byte) {
@@ -158,14 +209,23 @@ void RaceTracker::report(Current& current, size_t byte, const Toucher& other, bo
         return;
     }
     current.has_conflict = true;
-    const bool is_write = current.shape.is_write || current.shape.loads_to_lds;
-    const bool is_same = is_write && writes_same(current.wave, current.inst, current.shape, current.access);
+    Accesses accesses;
+    current.shape.loads_to_lds ? resolve_lds_dma(current.wave, current.inst, current.shape, accesses)
+                               : resolve_accesses(current.wave, current.inst, current.shape, accesses);
+    const Access* access = std::find_if(accesses.begin(), accesses.end(), [&](const Access& one) {
+        return one.space == Space::kLds && one.address <= byte && byte - one.address < one.bytes;
+    });
+    if (access == accesses.end()) {
+        return;
+    }
+    const bool is_write = current.is_write;
+    const bool is_same = is_write && writes_same(current.wave, current.inst, current.shape, *access);
     const uint64_t pc = current.code + current.mine.offset, other_pc = current.code + other.offset;
     const FindingKey key{is_same ? "lds-race-same-value" : "lds-race", pc, other_pc};
     const FindingClass severity = is_same ? FindingClass::kCaution : FindingClass::kError;
     reporter_.report(current.wave, key, severity, [&](Finding& finding) {
         finding.where = "LDS byte " + std::to_string(byte);
-        finding.lane = current.access.lane;
+        finding.lane = access->lane;
         finding.other_wave = other.who - 1;
         finding.message = std::string(is_write ? "writes " : "reads ") + finding.where + " that " +
                           finding.other_instruction + " at " + place_text(current.wave, other_pc) +

@@ -27,20 +27,21 @@ class RaceTracker {
         uint32_t offset = 0;
         Who who = 0;
     };
-    /// One lane's access of the instruction that is about to execute.
+    /// The instruction that is about to execute.
     struct Current {
         const Wave& wave;
         const Inst& inst;
         const AccessShape& shape;
-        const Access& access;
         uint64_t code;  // address of the code's start
         Toucher mine;
-        bool is_atomic;
+        bool is_write, is_atomic;
         bool has_conflict = false;  // reported already
     };
 
-    void read(Current& current, size_t first, size_t bytes);
-    void write(Current& current, size_t first, size_t bytes);
+    void touch_lanes(Current& current, const uint32_t* first, unsigned count, unsigned bytes);
+    void touch(Current& current, size_t first, size_t end);
+    void read(Current& current, size_t first, size_t end);
+    void write(Current& current, size_t first, size_t end);
     void read_byte(Current& current, size_t byte);
     void write_byte(Current& current, size_t byte);
     void report(Current& current, size_t byte, const Toucher& other, bool other_wrote);

@@ -11,11 +11,18 @@ WorkgroupChecks::WorkgroupChecks(const DispatchContext& dispatch, FindingLog& lo
       reporter_(dispatch, log),
       lds_(reporter_),
       hazards_(reporter_),
-      races_(reporter_) {}
+      races_(reporter_) {
+    if (checks_ & kCheckUndefined) {
+        undefined_.emplace(reporter_, *dispatch.undefined_memory);
+    }
+}
 
 void WorkgroupChecks::restart(const Workgroup& group) {
     lds_.reset(group.waves.size(), group.lds.size());
     hazards_.reset(group.waves.size());
+    if (undefined_) {
+        undefined_->restart(group);
+    }
     races_.reset(checks_ & kCheckRaces ? group.lds.size() : 0);
 }
 

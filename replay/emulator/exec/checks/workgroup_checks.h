@@ -2,10 +2,13 @@
 // nothing that a program can see.
 #pragma once
 
+#include <optional>
+
 #include "exec/checks/finding.h"
 #include "exec/checks/hazard_tracking.h"
 #include "exec/checks/plan.h"
 #include "exec/checks/race_tracking.h"
+#include "exec/checks/undefined/undefined_tracking.h"
 #include "exec/lds_tracking.h"
 #include "exec/wait_tracking.h"
 
@@ -31,6 +34,9 @@ class WorkgroupChecks {
             if (plan.is_memory) {
                 before_access(wave, inst, plan, pc);
             }
+            if (undefined_) {
+                undefined_->note(wave, inst, plan.flow, plan.access, pc);
+            }
         }
     }
     /// `inst` has executed.
@@ -53,6 +59,7 @@ class WorkgroupChecks {
     LdsTracker lds_;
     HazardTracker hazards_;
     RaceTracker races_;
+    std::optional<UndefinedTracker> undefined_;
 };
 
 }  // namespace asmevo::emulator
