@@ -200,3 +200,65 @@ def draft_topk1(trial: Trial) -> None:
     expected = torch.zeros(5, 3, dtype=torch.int64)
     expected[:, 1] = first
     trial.check("drafts", drafts, expected, EXACT)
+
+
+_LORA = "sglang.kernels.ops.lora"
+_SPLIT = {
+    "BLOCK_SIZE_N": 16,
+    "BLOCK_SIZE_K": 64,
+    "GROUP_SIZE_M": 1,
+    "SPLIT_K": 4,
+    "num_warps": 4,
+    "num_stages": 2,
+}
+
+
+@kernel_case(
+    f"{_LORA}.common.lora_a:grouped_lora_a",
+    library="sglang",
+    kernels=("_build_small_route_kernel", "_grouped_lora_a_kernel"),
+    shapes="45 tokens of 512 with 3 adapters of rank 24; the last of 4 workgroups adds the parts",
+    dtypes=(torch.bfloat16,),
+)
+def lora_last_workgroup_sums(trial: Trial) -> None:
+    slots = trial.integers(0, 3, 45)
+    x, weights = trial.randn(45, 512), trial.randn(3, 24, 512, scale=0.1)
+    routing = trial.load(f"{_LORA}.common.routing").build_route(
+        trial.put(slots), max_loras=3, block_size=16
+    )
+    out, counters = trial.empty(45, 24), trial.put(torch.zeros(64, dtype=torch.int32))
+    trial.wrapper(
+        trial.put(x),
+        trial.put(weights),
+        out,
+        routing,
+        config=_SPLIT,
+        partial=trial.empty(4, 45, 24, dtype=torch.float32),
+        counters=counters,
+    )
+    expected = torch.einsum("tk,tnk->tn", x.double(), weights.double()[slots.long()])
+    trial.check("out", out, expected, rounded(trial.dtype, "f32 sums, rounded", sums=0.1))
+    trial.check("counters", counters, torch.zeros(64), EXACT)
+
+
+@kernel_case(
+    f"{_LORA}.common.routing:build_route",
+    library="sglang",
+    kernels=("_route_histogram_kernel", "_route_scan_kernel", "_route_place_kernel"),
+    shapes="5000 tokens with 5 adapters or none, blocks of 32; histogram, scan, places by atomics",
+    dtypes=(torch.int32,),
+)
+def lora_large_route(trial: Trial) -> None:
+    slots = trial.integers(-1, 5, 5000)
+    route = trial.wrapper(trial.put(slots), max_loras=5, block_size=32, capacity=5200)
+    count = int(route.num_pairs_post_padded.cpu())
+    blocks = route.block_bucket_ids.cpu()[: count // 32]
+    tokens = route.sorted_pair_ids.cpu()[:count].reshape(-1, 32)
+    # Tokens without an adapter fill blocks of their own.
+    padded = sum(-(-int((slots == adapter).sum()) // 32) * 32 for adapter in range(-1, 5))
+    trial.check("count", torch.tensor(count), torch.tensor(padded), EXACT)
+    for adapter in range(5):
+        mine = tokens[blocks == adapter].flatten()
+        mine = mine[(mine >= 0) & (mine < 5000)].sort().values
+        wanted = (slots == adapter).nonzero().flatten()
+        trial.check(f"adapter {adapter}", mine, wanted, EXACT)
