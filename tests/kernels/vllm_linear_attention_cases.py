@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from kernel_case import kernel_case, rounded
+from kernel_case import kernel_case, multiplied, rounded
 from kernel_trial import Trial
 from recurrence_reference import decayed_attention, delta_rule, recurrence_tolerance, starts
 from torch.nn import functional
@@ -306,7 +306,7 @@ def kda_rms_norm_gated(trial: Trial) -> None:
     "vllm.model_executor.layers.lightning_attn:lightning_attention",
     kernels=("_fwd_diag_kernel", "_fwd_kv_parallel", "_fwd_kv_reduce", "_fwd_none_diag_kernel"),
     shapes="1 sequence of 300 tokens, 2 heads of 64, with history",
-    dtypes=_HALVES,
+    dtypes=(torch.float32,),  # as MiniMax calls it
 )
 def lightning_attention(trial: Trial) -> None:
     q, k, v = (trial.randn(1, 2, 300, 64, scale=0.3) for _ in range(3))
@@ -316,7 +316,7 @@ def lightning_attention(trial: Trial) -> None:
         *(trial.put(tensor) for tensor in (q, k, v, slopes)), kv_history=trial.put(history)
     )
     expected, last = decayed_attention(q, k, v, slopes, history)
-    tolerance = rounded(trial.dtype, "two rounded parts are added", ulps=1, sums=2)
+    tolerance = multiplied(trial.dtype)
     trial.check("out", out, expected, tolerance)
     trial.check("state", state[:, :, -1], last, tolerance)
 
