@@ -33,6 +33,11 @@ def run(body: str) -> Outcome:
 
 REPORTED = {
     "store": (STORE, "undefined-store"),
+    "high half of a wide sum": (
+        "  v_mov_b32_e32 v6, 1\n  v_mad_u64_u32 v[6:7], s[20:21], v0, 3, v[6:7]\n"
+        "  v_mov_b32_e32 v5, v7" + STORE,
+        "undefined-store",
+    ),
     "sum that is stored": ("  v_add_u32_e32 v5, v5, v1" + STORE, "undefined-store"),
     "lanes that were inactive": (
         FOUR_LANES + "  v_mov_b32_e32 v5, 0" + ALL_LANES + STORE,
@@ -144,6 +149,8 @@ CLEAN = {
     "overwritten before the end": "  global_store_dword v0, v5, s[4:5]"
     + WAIT
     + "  global_store_dword v0, v1, s[4:5]",
+    "low half of a wide product and sum": "  v_mov_b32_e32 v6, 1\n"
+    "  v_mad_u64_u32 v[6:7], s[20:21], v0, 3, v[6:7]\n  v_mov_b32_e32 v5, v6" + STORE,
     "defined matrix": "  v_mov_b32_e32 v8, 0\n  v_mov_b32_e32 v9, 0\n  s_nop 1\n"
     "  v_mfma_f32_16x16x16_f16 v[12:15], v[8:9], v[8:9], 0\n  s_nop 7\n  v_mov_b32_e32 v5, v12"
     + STORE,

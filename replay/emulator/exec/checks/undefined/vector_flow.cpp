@@ -143,12 +143,16 @@ void UndefinedTracker::flow_vector(Step& step) {
         case Flow::kXor: case Flow::kSum:
             fetch_all(bits);
             for (int lane = 0; lane < kLanes; ++lane) {
-                uint32_t all = 0;
+                uint64_t all = 0;
                 for (int i = 0; i < count; ++i) {
-                    all |= bits[i].low[lane];
+                    const bool is_wide = inst.src[i].dwords == 2;
+                    all |= bits[i].low[lane] | (is_wide ? uint64_t{bits[i].high[lane]} << 32 : 0);
                 }
                 // From the lowest undefined bit upwards: the negative of a bit has all above it.
-                low.lane[lane] = step.plan.flow == Flow::kSum ? all | (0 - all) : all;
+                all |= step.plan.flow == Flow::kSum ? 0 - all : 0;
+                low.lane[lane] = static_cast<uint32_t>(all);
+                high.lane[lane] = static_cast<uint32_t>(all >> 32);
+                lanes |= uint64_t{all != 0} << lane;
             }
             break;
         case Flow::kPermute: {
