@@ -3,8 +3,22 @@
 
 #include "exec/fault.h"
 #include "exec/ordering.h"
+#include "exec/timing.h"
 
 namespace asmevo::emulator {
+namespace {
+
+/// A vector or scalar ALU operation after which nothing but the next instruction can come, and which waits for nothing.
+bool is_simple(const Inst& inst) {
+    Category category = inst.info->category;
+    bool is_alu = category == Category::kValu || category == Category::kTrans || category == Category::kSalu;
+    return is_alu && inst.run && !(inst.info->flags & (kRelative | kTerminator | kWritesMode)) &&
+           inst.ordering == Ordering::kFree && inst.wait_class == WaitClass::kNone && inst.lds_shape.pieces == 0 &&
+           !jumps_indirectly(inst);
+}
+
+}  // namespace
+
 CodeSegment::CodeSegment(Target target, uint64_t address, uint64_t size_bytes)
     : target_(target),
       address_(address),
@@ -34,6 +48,10 @@ const Inst& CodeSegment::decode_at(uint64_t pc) {
         throw Fault(text);
     }
     inst->ordering = ordering_of(*inst);
+    inst->is_vector = inst->info->category != Category::kSalu;
+    if (is_simple(*inst)) {
+        inst->simple_cycles = inst->info->category == Category::kTrans ? kTransCycles : kTurn;
+    }
     std::lock_guard lock(mutex_);
     auto& slot = slots_[offset >> 2];
     const Inst* known = slot.load(std::memory_order_relaxed);

@@ -26,13 +26,13 @@ class CodeSegment {
 
     /// Decoded instruction at `pc`; throws Fault when pc is outside or misaligned, or nothing decodes there.
     const Inst& at(uint64_t pc) {
+        const Inst* inst = find(pc);
+        return inst ? *inst : decode_at(pc);
+    }
+    /// The instruction at `pc` where it has been decoded before; otherwise null.
+    const Inst* find(uint64_t pc) const {
         uint64_t offset = pc - address_;
-        if (offset < size_ && (offset & 3) == 0) {
-            if (const Inst* inst = slots_[offset >> 2].load(std::memory_order_acquire)) {
-                return *inst;
-            }
-        }
-        return decode_at(pc);
+        return offset < size_ && (offset & 3) == 0 ? slots_[offset >> 2].load(std::memory_order_acquire) : nullptr;
     }
     bool decodes_at(uint64_t pc);
     /// The highest order of the code reachable from `entry`; indirect jumps count as reaching anything.

@@ -42,14 +42,14 @@ Ordering order_of_scalar(const Inst& inst) {
     return name.find("store") != std::string_view::npos ? Ordering::kStore : Ordering::kFree;
 }
 
-bool is_indirect_jump(const Inst& inst) {
+}  // namespace
+
+bool jumps_indirectly(const Inst& inst) {
     std::string_view name = inst.info->name;
     return name.starts_with("s_setpc") || name.starts_with("s_swappc") || name.starts_with("s_call") ||
            name.starts_with("s_rfe") || name.starts_with("s_cbranch_g_fork") ||
            name.starts_with("s_cbranch_i_fork") || name.starts_with("s_cbranch_join");
 }
-
-}  // namespace
 
 Ordering ordering_of(const Inst& inst) {
     std::string_view name = inst.info->name;
@@ -89,7 +89,7 @@ Ordering CodeSegment::highest_ordering(uint64_t entry) {
         try {
             while (seen.insert(pc).second) {
                 const Inst& inst = at(pc);
-                highest = std::max(highest, is_indirect_jump(inst) ? Ordering::kSynchronises : inst.ordering);
+                highest = std::max(highest, jumps_indirectly(inst) ? Ordering::kSynchronises : inst.ordering);
                 pc += 4ull * inst.size_dwords;
                 if (inst.info->flags & kRelative) {
                     work.push_back(pc + 4 * static_cast<int64_t>(inst.simm));

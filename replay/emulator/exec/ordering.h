@@ -12,6 +12,9 @@
 
 namespace asmevo::emulator {
 
+/// Whether the instruction's target stands in registers, or it leaves the code by other ways than a branch.
+bool jumps_indirectly(const Inst& inst);
+
 /// The order of an instruction that CodeSegment decodes.
 Ordering ordering_of(const Inst& inst);
 

@@ -37,11 +37,13 @@ unsigned data_dwords(const Inst& inst) {
 }  // namespace
 
 void WaveTimer::reset() {
+    if (matrix_done_ != 0) {
+        std::fill(std::begin(matrix_ready_), std::end(matrix_ready_), 0);
+    }
     clock_ = matrix_free_ = matrix_done_ = vmem_free_ = lds_free_ = 0;
     use_ = UnitUse{};
     vm_.reset();
     lgkm_.reset();
-    std::fill(std::begin(matrix_ready_), std::end(matrix_ready_), 0);
 }
 
 uint64_t WaveTimer::meet(uint64_t clock) {

@@ -83,6 +83,13 @@ class WaveTimer {
 
     /// Advances the clock over an instruction that is about to execute; returns the cycles that it stalled.
     uint64_t issue(const Wave& wave, const Inst& inst);
+    /// Whether no matrix operation is under way: then issue_simple does what issue does for a plain VALU or SALU
+    /// instruction, which never stalls.
+    bool is_matrix_idle() const { return matrix_done_ <= clock_; }
+    void issue_simple(bool is_vector, uint64_t cycles) {
+        (is_vector ? use_.valu : use_.salu) += cycles;
+        clock_ += cycles;
+    }
     /// An instruction that s_setvskip passes over.
     void skip() { clock_ += kTurn; }
     void take_branch() { clock_ += kTakenBranchCycles; }

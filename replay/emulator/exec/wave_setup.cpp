@@ -159,8 +159,10 @@ void set_up_vgprs(const KernelImage& kernel, Dim3 block, Wave& wave) {
 }
 
 void fill_bytes(std::vector<uint8_t>& bytes) {
-    for (size_t at = 0; at < bytes.size(); at += 4) {
-        std::memcpy(&bytes[at], &kUninitialised, std::min<size_t>(4, bytes.size() - at));
+    constexpr uint32_t kPiece[8] = {kUninitialised, kUninitialised, kUninitialised, kUninitialised,
+                                    kUninitialised, kUninitialised, kUninitialised, kUninitialised};
+    for (size_t at = 0; at < bytes.size(); at += sizeof kPiece) {
+        std::memcpy(&bytes[at], kPiece, std::min(sizeof kPiece, bytes.size() - at));
     }
 }
 

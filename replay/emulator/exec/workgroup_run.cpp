@@ -190,9 +190,44 @@ void WorkgroupRun::run_slice(Wave& wave) {
     }
 }
 
+/// Plain ALU operations up to the first other instruction; returns what is left of the slice.
+template <bool kTimed>
+unsigned WorkgroupRun::execute_simple(Wave& wave, uint64_t& pc, unsigned left) {
+    if ((wave.mode & kModeVskip) || (kTimed && !collected_->counters.empty())) [[unlikely]] {
+        return left;
+    }
+    WaveTimer* timer = kTimed ? &timers_[wave.wave_id] : nullptr;
+    const unsigned before = left;
+    for (; left > 0; --left) {
+        const Inst* inst = code_.find(wave.pc);
+        if (!inst || inst->simple_cycles == 0 || inst->arch_vgprs > wave.arch_vgpr_count ||
+            inst->acc_vgprs > wave.acc_vgpr_count) {
+            break;
+        }
+        pc = wave.pc;
+        wave.pc = pc + 4u * inst->size_dwords;
+        if constexpr (kTimed) {
+            if (timer->is_matrix_idle()) {
+                timer->issue_simple(inst->is_vector, inst->simple_cycles);
+            } else {
+                timer->issue(wave, *inst);
+            }
+        }
+        inst->run(wave, *inst);
+    }
+    wave.instructions += before - left;
+    return left;
+}
+
 template <bool kTimed, WorkgroupRun::Watch kWatch>
 void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
     for (unsigned left = turns_.slice(); left > 0 && wave.state == WaveState::kRunning; --left) {
+        if constexpr (kWatch == Watch::kNobody) {
+            left = execute_simple<kTimed>(wave, pc, left);
+            if (left == 0) {
+                return;
+            }
+        }
         pc = wave.pc;
         const Inst& inst = code_.at(pc);
         if ((wave.mode & kModeVskip) && inst.info->encoding >= Encoding::kVop1) [[unlikely]] {

@@ -66,6 +66,8 @@ class WorkgroupRun {
     void execute_watched(Wave& wave, uint64_t& pc) {
         is_timed_ ? execute<true, kWatch>(wave, pc) : execute<false, kWatch>(wave, pc);
     }
+    template <bool kTimed>
+    unsigned execute_simple(Wave& wave, uint64_t& pc, unsigned left);
     void note_branch_back(Wave& wave, uint64_t from);
     void note_stall(uint64_t pc, uint64_t cycles);
     bool release_barrier();

@@ -97,21 +97,27 @@ enum class Ordering : uint8_t {
 struct Inst {
     const OpInfo* info = nullptr;
     Handler run = nullptr;
-    Target target = Target::kGfx942;
+    // First what the run loop looks at.
     uint16_t arch_vgprs = 0, acc_vgprs = 0;  // registers that the wave must have: highest index used + 1
+    uint8_t size_dwords = 0;
+    uint8_t simple_cycles = 0;  // modelled cycles of a plain ALU operation (CodeSegment); 0: anything else
+    WaitClass wait_class = WaitClass::kNone;
+    Ordering ordering = Ordering::kFree;
+    LdsShape lds_shape;
+    Target target = Target::kGfx942;
+    bool is_vector = false;  // VOP*: with simple_cycles, which unit is busy
+    bool clamp = false;
+    uint8_t omod = 0;
+    Dpp dpp;
+    Sdwa sdwa;
     Operand dst[2];
     Operand src[4];
     uint32_t words[4] = {};
-    uint8_t size_dwords = 0;
     bool is_vop3 = false;    // VOP1/2/C operation in its 64-bit form (text suffix _e64)
-    bool clamp = false;
-    uint8_t omod = 0;
     uint8_t op_sel = 0;      // raw VOP3 op_sel; bit 3 = destination half
     int32_t simm = 0;        // SOPP, SOPK (sign-extended); SOPK setreg: raw hwreg in the low 16 bits
     uint32_t literal = 0;    // trailing 32-bit constant, where there is one
     uint8_t literal_dword = 0;  // its place in words; 0: there is none
-    Dpp dpp;
-    Sdwa sdwa;
     uint8_t cbsz = 0, abid = 0, blgp = 0;  // MFMA
     int32_t offset = 0;      // memory immediate, sign-extended where the encoding is signed
     bool glc = false, slc = false, nt = false;   // gfx940: glc = sc0, slc = sc1
@@ -119,9 +125,6 @@ struct Inst {
     uint8_t dfmt = 0, nfmt = 0;            // MTBUF
     RegSpan reads[kMaxSpans], writes[kMaxSpans];
     uint8_t read_count = 0, write_count = 0;
-    WaitClass wait_class = WaitClass::kNone;
-    LdsShape lds_shape;
-    Ordering ordering = Ordering::kFree;
 };
 
 /// Decodes the instruction at `words` (at most `available` dwords are read).

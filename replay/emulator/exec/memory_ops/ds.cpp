@@ -1,7 +1,7 @@
 // DS loads and stores (CDNA3 ISA chapter 11). Atomics stand in ds_atomics.cpp, lane permutes and
 // transposing reads in ds_lanes.cpp.
 #include "exec/join_rows.h"
-#include "exec/memory_ops/data.h"
+#include "exec/memory_ops/all_lanes.h"
 #include "exec/memory_ops/ds_rows.h"
 #include "exec/memory_ops/lds.h"
 #include "isa/tables.h"
@@ -17,49 +17,52 @@ uint32_t pair_address(const Wave& wave, const Inst& inst, int which, int lane) {
     return wave.lanes(inst.src[0].index)[lane] + offset * Scale;
 }
 
-/// True when the whole workgroup allocation holds every lane's access, so that no lane needs a look
-/// of its own.
-bool all_in_lds(const Wave& wave, const Inst& inst, uint32_t size) {
+/// Host addresses of all lanes' accesses at `offset`. False when a lane is inactive, or when the workgroup's allocation does
+/// not hold them all.
+bool find_addresses(Wave& wave, const Inst& inst, uint32_t offset, uint32_t size, uint64_t out[kLanes]) {
     const uint32_t* address = wave.lanes(inst.src[0].index);
     uint32_t highest = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
         highest = address[lane] > highest ? address[lane] : highest;
     }
-    return static_cast<uint64_t>(highest) + static_cast<uint32_t>(inst.offset) + size <=
-           wave.group->lds.size();
-}
-
-template <uint32_t Size, typename Body>
-void access_lanes(Wave& wave, const Inst& inst, Body&& body) {
-    refuse_gds(inst);
-    const uint64_t exec = wave.exec();
-    if (exec == ~0ull && all_in_lds(wave, inst, Size)) {
-        uint8_t* base = wave.group->lds.data() + static_cast<uint32_t>(inst.offset);
-        uint32_t address[kLanes];  // a copy: the result may overwrite the address register
-        std::memcpy(address, wave.lanes(inst.src[0].index), sizeof address);
-        for (int lane = 0; lane < kLanes; ++lane) {
-            body(lane, base + address[lane]);
-        }
-        return;
+    if (wave.exec() != ~0ull || uint64_t{highest} + offset + size > wave.group->lds.size()) {
+        return false;
     }
-    for_each_lane(exec, [&](int lane) {
-        body(lane, lds_access(wave, ds_address(wave, inst, lane), Size, lane));
-    });
+    const uint64_t base = reinterpret_cast<uint64_t>(wave.group->lds.data()) + offset;
+    for (int lane = 0; lane < kLanes; ++lane) {
+        out[lane] = base + address[lane];
+    }
+    return true;
 }
 
 template <Data D>
 void read(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
+    constexpr uint32_t size = size_bytes(D);
     const uint16_t target = inst.dst[0].index;
-    access_lanes<size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
-        load_lane<D>(wave, target, lane, source);
+    uint64_t addresses[kLanes];
+    if (find_addresses(wave, inst, static_cast<uint32_t>(inst.offset), size, addresses)) {
+        load_all_lanes<D>(wave, target, addresses);
+        return;
+    }
+    for_each_lane(wave.exec(), [&](int lane) {
+        load_lane<D>(wave, target, lane, lds_access(wave, ds_address(wave, inst, lane), size, lane));
     });
 }
 
 template <Data D>
 void write(Wave& wave, const Inst& inst) {
+    refuse_gds(inst);
+    constexpr uint32_t size = size_bytes(D);
     const uint16_t source = inst.src[1].index;
-    access_lanes<size_bytes(D)>(
-        wave, inst, [&](int lane, uint8_t* target) { store_lane<D>(wave, source, lane, target); });
+    uint64_t addresses[kLanes];
+    if (find_addresses(wave, inst, static_cast<uint32_t>(inst.offset), size, addresses)) {
+        store_all_lanes<D>(wave, source, addresses);
+        return;
+    }
+    for_each_lane(wave.exec(), [&](int lane) {
+        store_lane<D>(wave, source, lane, lds_access(wave, ds_address(wave, inst, lane), size, lane));
+    });
 }
 
 template <Data D, uint32_t Scale>
@@ -67,6 +70,15 @@ void read2(Wave& wave, const Inst& inst) {
     refuse_gds(inst);
     constexpr uint32_t size = size_bytes(D);
     const uint16_t target = inst.dst[0].index;
+    const uint32_t first_offset = (static_cast<uint32_t>(inst.offset) & 0xff) * Scale;
+    const uint32_t second_offset = (static_cast<uint32_t>(inst.offset) >> 8 & 0xff) * Scale;
+    uint64_t first_address[kLanes], second_address[kLanes];
+    if (find_addresses(wave, inst, first_offset, size, first_address) &&
+        find_addresses(wave, inst, second_offset, size, second_address)) {
+        load_all_lanes<D>(wave, target, first_address);
+        load_all_lanes<D>(wave, static_cast<uint16_t>(target + size / 4), second_address);
+        return;
+    }
     for_each_lane(wave.exec(), [&](int lane) {
         const uint8_t* first =
             lds_access(wave, pair_address<Scale>(wave, inst, 0, lane), size, lane);

@@ -2,6 +2,7 @@
 // flat_atomics.cpp.
 
 #include "exec/join_rows.h"
+#include "exec/memory_ops/all_lanes.h"
 #include "exec/memory_ops/flat_address.h"
 #include "exec/memory_ops/flat_rows.h"
 #include "isa/tables.h"
@@ -26,19 +27,20 @@ bool all_in_one_range(const Wave& wave, const LaneAddresses& addresses, uint32_t
                                  write);
 }
 
-template <Segment S, bool Write, uint32_t Size, typename Body>
-void access_lanes(Wave& wave, const Inst& inst, Body&& body) {
+/// `all(addresses)` where all lanes are active and their addresses known to be legal, else `body(lane, pointer)` for each
+/// active lane.
+template <Segment S, bool Write, uint32_t Size, typename All, typename Body>
+void access_lanes(Wave& wave, const Inst& inst, All&& all, Body&& body) {
     const uint64_t exec = wave.exec();
     if (exec == 0) {
         return;
     }
     LaneAddresses addresses;
     compute_addresses<S>(wave, inst, addresses);
-    if constexpr (S == Segment::kGlobal) {
+    // FLAT's apertures lie outside every allocation.
+    if constexpr (S != Segment::kScratch) {
         if (exec == ~0ull && all_in_one_range(wave, addresses, Size, Write)) {
-            for (int lane = 0; lane < kLanes; ++lane) {
-                body(lane, reinterpret_cast<uint8_t*>(addresses.lane[lane]));
-            }
+            all(addresses.lane);
             return;
         }
     }
@@ -51,7 +53,8 @@ template <Segment S, Data D>
 void store(Wave& wave, const Inst& inst) {
     const uint16_t source = inst.src[1].index;
     access_lanes<S, true, size_bytes(D)>(
-        wave, inst, [&](int lane, uint8_t* target) { store_lane<D>(wave, source, lane, target); });
+        wave, inst, [&](const uint64_t* addresses) { store_all_lanes<D>(wave, source, addresses); },
+        [&](int lane, uint8_t* target) { store_lane<D>(wave, source, lane, target); });
 }
 
 /// Memory to LDS: lane l writes LDS at M0 + offset + l * stride; sub-dword data is widened to a
@@ -65,7 +68,7 @@ void load_to_lds(Wave& wave, const Inst& inst) {
     if (is_held_back(inst, base)) {
         return;
     }
-    access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
+    const auto move_lane = [&](int lane, const uint8_t* source) {
         uint8_t* target =
             lds_access(wave, base + static_cast<uint64_t>(lane) * stride, stride, lane);
         if constexpr (size_bytes(D) < 4) {
@@ -74,7 +77,13 @@ void load_to_lds(Wave& wave, const Inst& inst) {
         } else {
             std::memcpy(target, source, size_bytes(D));
         }
-    });
+    };
+    const auto move_all = [&](const uint64_t* addresses) {
+        for (int lane = 0; lane < kLanes; ++lane) {
+            move_lane(lane, reinterpret_cast<const uint8_t*>(addresses[lane]));
+        }
+    };
+    access_lanes<S, false, size_bytes(D)>(wave, inst, move_all, move_lane);
 }
 
 /// gfx90a's LDS bit: global and scratch loads of at most a dword write to LDS. Later chips have opcodes of their own.
@@ -97,9 +106,9 @@ void load(Wave& wave, const Inst& inst) {
         return;
     }
     const uint16_t target = inst.dst[0].index;
-    access_lanes<S, false, size_bytes(D)>(wave, inst, [&](int lane, const uint8_t* source) {
-        load_lane<D>(wave, target, lane, source);
-    });
+    access_lanes<S, false, size_bytes(D)>(
+        wave, inst, [&](const uint64_t* addresses) { load_all_lanes<D>(wave, target, addresses); },
+        [&](int lane, const uint8_t* from) { load_lane<D>(wave, target, lane, from); });
 }
 
 template <Segment S, Data D>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/join_rows.h"
+#include "exec/memory_ops/all_lanes.h"
 #include "exec/memory_ops/buffer_address.h"
 #include "exec/memory_ops/buffer_rows.h"
 #include "exec/memory_ops/lds.h"
@@ -35,6 +36,10 @@ void load_to_registers(Wave& wave, const Inst& inst) {
     const uint64_t exec = wave.exec();
     uint64_t addresses[kLanes];
     if (access.all_addresses(wave, exec, size_bytes(D), false, addresses)) {
+        if (exec == ~0ull) {
+            load_all_lanes<D>(wave, target, addresses);
+            return;
+        }
         for_each_lane(exec, [&](int lane) {
             load_lane<D>(wave, target, lane, reinterpret_cast<const uint8_t*>(addresses[lane]));
         });
@@ -97,6 +102,10 @@ void store(Wave& wave, const Inst& inst) {
     const uint64_t exec = wave.exec();
     uint64_t addresses[kLanes];
     if (access.all_addresses(wave, exec, size_bytes(D), true, addresses)) {
+        if (exec == ~0ull) {
+            store_all_lanes<D>(wave, source, addresses);
+            return;
+        }
         for_each_lane(exec, [&](int lane) {
             store_lane<D>(wave, source, lane, reinterpret_cast<uint8_t*>(addresses[lane]));
         });

@@ -35,7 +35,7 @@ struct Result {
 
 // The lane loop. Sources of F16 arguments are widened first, an F16 result is narrowed last.
 template <auto F, int... I>
-inline void compute(const Source* sources, Result& result, LaneEnv env,
+inline void compute(const Source* sources, uint32_t* low, uint32_t* high, LaneEnv env,
                     std::integer_sequence<int, I...>) {
     using S = Signature<decltype(F)>;
     using R = typename S::Result;
@@ -60,25 +60,30 @@ inline void compute(const Source* sources, Result& result, LaneEnv env,
 #endif
     for (int lane = 0; lane < kLanes; ++lane) {
         if constexpr (S::kHasEnv) {
-            put_lane<R>(result.low, result.high, lane,
+            put_lane<R>(low, high, lane,
                         F(env, load_lane<typename S::template Arg<I>>(in[I], lane)...));
         } else {
-            put_lane<R>(result.low, result.high, lane,
+            put_lane<R>(low, high, lane,
                         F(load_lane<typename S::template Arg<I>>(in[I], lane)...));
         }
     }
     if constexpr (std::is_same_v<R, F16>) {
         if (env.fp16_overflow()) [[unlikely]] {
-            limit_f16(result.low);
+            limit_f16(low);
         }
-        narrow_f16(result.low);
+        narrow_f16(low);
     }
 }
 
 template <auto F>
-inline void compute(const Source* sources, Result& result, LaneEnv env) {
-    compute<F>(sources, result, env,
+inline void compute(const Source* sources, uint32_t* low, uint32_t* high, LaneEnv env) {
+    compute<F>(sources, low, high, env,
                std::make_integer_sequence<int, Signature<decltype(F)>::kArity>{});
+}
+
+template <auto F>
+inline void compute(const Source* sources, Result& result, LaneEnv env) {
+    compute<F>(sources, result.low, result.high, env);
 }
 
 template <auto F, unsigned Options>
@@ -114,6 +119,13 @@ template <auto F, unsigned Options>
     Scratch scratch[kStorage];
     Source sources[kStorage];
     fetch_all<F, Options>(wave, inst, sources, scratch);
+    if constexpr (sizeof(typename S::Result) >= 4 && !std::is_same_v<typename S::Result, F16>) {
+        if (writes_register_as_is(wave, inst, (Options & kIntClamp) != 0)) [[likely]] {
+            uint32_t* to = wave.lanes(inst.dst[0].index);
+            compute<F>(sources, to, to + kLanes, LaneEnv{wave.mode});
+            return;
+        }
+    }
     Result result;
     compute<F>(sources, result, LaneEnv{wave.mode});
     if constexpr (std::is_same_v<typename S::Result, bool>) {
@@ -171,6 +183,15 @@ template <auto F, unsigned Options>
     store<uint32_t, Options>(wave, inst, first);
 }
 
+// Whether no source's high dword stands where the result's low one goes.
+inline bool has_aligned_pairs(const Inst& inst) {
+    bool is_aligned = true;
+    for (const Operand& source : inst.src) {
+        is_aligned = is_aligned && !(source.is_vgpr() && (source.index ^ inst.dst[0].index) & 1);
+    }
+    return is_aligned;
+}
+
 template <auto F, unsigned Options>
 [[gnu::noinline]] void run_pair(Wave& wave, const Inst& inst) {
     constexpr int kArity = Signature<decltype(F)>::kArity;
@@ -179,6 +200,12 @@ template <auto F, unsigned Options>
     fetch_all<F, Options>(wave, inst, sources, scratch);
     for (int i = 0; i < kArity; ++i) {
         high[i] = {sources[i].high, nullptr};
+    }
+    if (writes_register_as_is(wave, inst, false) && has_aligned_pairs(inst)) [[likely]] {
+        uint32_t* to = wave.lanes(inst.dst[0].index);
+        compute<F>(sources, to, nullptr, LaneEnv{wave.mode});
+        compute<F>(high, to + kLanes, nullptr, LaneEnv{wave.mode});
+        return;
     }
     Result first, second;
     compute<F>(sources, first, LaneEnv{wave.mode});

@@ -119,6 +119,13 @@ inline bool needs_finish(const Wave& wave, const Inst& inst) {
     return inst.clamp || inst.omod != 0 || (wave.mode & kModeDenormAll) != kModeDenormAll;
 }
 
+/// Whether a dword a lane goes to dst[0] unchanged and in all lanes, so that it may be computed in place: sources are
+/// read in the same lanes only.
+inline bool writes_register_as_is(const Wave& wave, const Inst& inst, bool is_clamped) {
+    return wave.exec() == ~0ull && !inst.dpp.enabled && !inst.sdwa.enabled && !wave.gpr_idx_on &&
+           (is_clamped || !needs_finish(wave, inst));
+}
+
 /// Merges one dword a lane into dst[0], through SDWA's destination selection where the instruction has one.
 void store_dword(Wave& wave, const Inst& inst, uint32_t* result);
 

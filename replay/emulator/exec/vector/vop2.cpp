@@ -22,10 +22,15 @@ void select_by_mask(Wave& wave, const Inst& inst) {
     const Source on = fetch<kNoFlush>(wave, inst, 1, scratch[1]);
     alignas(64) uint32_t result[kLanes], chosen[kLanes];
     spread_mask(read_mask(wave, inst.src[2]), chosen);
+    const bool in_place = writes_register_as_is(wave, inst, true);
+    uint32_t* to = in_place ? wave.lanes(inst.dst[0].index) : result;
+#pragma GCC ivdep
     for (int lane = 0; lane < kLanes; ++lane) {
-        result[lane] = (on.low[lane] & chosen[lane]) | (off.low[lane] & ~chosen[lane]);
+        to[lane] = (on.low[lane] & chosen[lane]) | (off.low[lane] & ~chosen[lane]);
     }
-    store_dword(wave, inst, result);
+    if (!in_place) {
+        store_dword(wave, inst, result);
+    }
 }
 
 constexpr OpInfo kFloat[] = {
