@@ -51,7 +51,10 @@ class ReplaySession:
         timeout_s: how long one launch may take.
         repeats: launches of each candidate, each on restored memory and compared.
         element_type: how reports read the contents of regions; unknown bits by default.
-        checks: run-time checks of the emulated device; `all`, or names from `findings.CHECKS`.
+        checks: run-time checks of the emulated device; `all`, `none`, or names from
+            `findings.CHECKS`.
+        seeds: further launches on the emulated device, each with one permutation of the order of
+            waves and of memory latencies. What K0 does under them itself, a candidate may do.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class ReplaySession:
         repeats: int = 1,
         element_type: ElementType | None = None,
         checks: str = "all",
+        seeds: Sequence[int] = (),
     ) -> None:
         """Read the bundle and K0; nothing runs yet.
 
@@ -86,7 +90,11 @@ class ReplaySession:
         self.kernel = manifest.dispatch.kernel
         self.device = device
         self._job = Job(
-            bundle=str(bundle_path.absolute()), repeats=repeats, checks=checks, facts=facts
+            bundle=str(bundle_path.absolute()),
+            repeats=repeats,
+            checks=checks,
+            seeds=tuple(seeds),
+            facts=facts,
         )
         # Out of a candidate's reach: the worker's own memory, which holds what it is compared with.
         fenced = replace(device, discrete=True) if device.chip is not None else device

@@ -200,14 +200,14 @@ class EmulatorReport:
         return tuple(Finding.from_json(item) for item in self.read().get("findings", ()))
 
     @contextlib.contextmanager
-    def reversed_turns(self) -> Iterator[None]:
-        """Within it the waves of a workgroup take turns from the last to the first."""
+    def option(self, name: str, value: int) -> Iterator[None]:
+        """Within it an option of the emulated device has this value; 0 outside."""
         assert self._library is not None
-        self._library.asmevo_emulator_set_option(b"reverse_waves", b"1")
+        self._library.asmevo_emulator_set_option(name.encode(), str(value).encode())
         try:
             yield
         finally:
-            self._library.asmevo_emulator_set_option(b"reverse_waves", b"0")
+            self._library.asmevo_emulator_set_option(name.encode(), b"0")
 
     def read(self) -> dict[str, Any]:
         """The report; empty where there is none."""

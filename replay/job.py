@@ -40,6 +40,8 @@ class Job:
     repeats: int
     checks: str
     """Run-time checks of the emulated device: `all`, or names from `findings.CHECKS`."""
+    seeds: tuple[int, ...]
+    """Further launches on the emulated device, each with one permutation of waves and latencies."""
     facts: tuple[RegionFacts, ...]
 
     def to_line(self) -> str:
@@ -54,7 +56,8 @@ class Job:
             RegionFacts(**{**item, "element_type": ElementType(item["element_type"])})
             for item in data.pop("facts")
         )
-        return cls(**data, facts=facts)
+        seeds = tuple(data.pop("seeds"))
+        return cls(**data, seeds=seeds, facts=facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

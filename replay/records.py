@@ -139,6 +139,8 @@ class ObjectResult:
     measurement: Measurement | None = None
     findings: tuple[Finding, ...] = ()
     """Of the emulated device's checks, each rule and pair of instructions once."""
+    order_dependence: str = ""
+    """Of K0: the other order of waves in which it gives another result; candidates then may too."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""

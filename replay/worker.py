@@ -15,7 +15,7 @@ import math
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ class _Replay:
         self._memory = restore.RestoredMemory(bundle, self._runtime, held)
         self._facts = {facts.index: facts for facts in job.facts}
         self._k0_image: MemoryImage | None = None
-        self._is_order_free = False
+        self._order_dependence = "not tried"
 
     def run_k0(self) -> ObjectResult:
         """Compare K0 with the golden output, then each repetition with its first run."""
@@ -119,8 +119,8 @@ class _Replay:
                     if not comparison.is_identical:
                         verdict = _diverged(comparison)
                         break
-            if verdict.has_passed and self._may_depend_on_order(is_k0):
-                verdict = self._check_reversed(kernel, is_k0=is_k0)
+            if verdict.has_passed and (is_k0 or not self._order_dependence):
+                verdict = self._check_orders(kernel, is_k0=is_k0)
             kernel.close()
         except self._hip.HipFailure as failure:
             reasons = (str(failure), *self._report.failure_lines(_REPORT_LINES))
@@ -138,6 +138,7 @@ class _Replay:
             comparisons=tuple(comparisons),
             measurement=_combine(measurements),
             findings=findings,
+            order_dependence=self._order_dependence if is_k0 and verdict.has_passed else "",
         )
 
     def _note_findings(self) -> None:
@@ -146,24 +147,34 @@ class _Replay:
             place = (finding.rule, finding.offset, finding.other_offset)
             self._findings.setdefault(place, finding)
 
-    def _may_depend_on_order(self, is_k0: bool) -> bool:
-        """Whether waves share a workgroup; of a candidate also, whether K0 does not mind."""
-        is_shared = math.prod(self._bundle.manifest.dispatch.block) > _WAVE_ITEMS
-        return self._report.is_available and is_shared and (is_k0 or self._is_order_free)
+    def _orders(self) -> Iterator[tuple[str, str, int]]:
+        """Other orders of waves that a launch must not depend on: how to name and to ask for each.
 
-    def _check_reversed(self, kernel: Any, *, is_k0: bool) -> Verdict:
-        """Once more with the waves' turns reversed: a lost barrier shows in one order or the other.
+        With the turns reversed a lost barrier shows in one order or the other.
+        """
+        if self._report.is_available:
+            if math.prod(self._bundle.manifest.dispatch.block) > _WAVE_ITEMS:
+                yield "with the waves' turns reversed", "reverse_waves", 1
+            for seed in self._job.seeds:
+                yield f"with waves and latencies permuted by seed {seed}", "seed", seed
+
+    def _check_orders(self, kernel: Any, *, is_k0: bool) -> Verdict:
+        """Once more in each other order.
 
         K0 may depend on the order (float atomics); then its candidates may as well.
         """
-        self._memory.restore()
-        with self._report.reversed_turns():
-            self._launch(kernel)
-        comparison = self._compare_with_k0()
+        for when, option, value in self._orders():
+            self._memory.restore()
+            with self._report.option(option, value):
+                self._launch(kernel)
+            comparison = self._compare_with_k0()
+            if not comparison.is_identical:
+                if not is_k0:
+                    return _diverged(comparison, f" {when}")
+                self._order_dependence = when
+                return Verdict(status=Status.PASSED)
         if is_k0:
-            self._is_order_free = comparison.is_identical
-        elif not comparison.is_identical:
-            return _diverged(comparison, " with the waves' turns reversed")
+            self._order_dependence = ""
         return Verdict(status=Status.PASSED)
 
     def _launch(self, kernel: Any) -> Measurement:

@@ -99,7 +99,7 @@ def test_replay_result_with_one_bad_candidate_has_its_verdict(status: Status) ->
 
 def test_job_and_order_round_trip_through_a_line_are_equal() -> None:
     facts = RegionFacts(index=0, address=4096, argument="x\ny", element_type=ElementType.BF16)
-    job = Job(bundle="/a\nb.aeb", repeats=2, checks="all", facts=(facts,))
+    job = Job(bundle="/a\nb.aeb", repeats=2, checks="all", seeds=(1, 2), facts=(facts,))
     order = CandidateOrder(path="/c d\n.hsaco", name="c", sha256="0" * 64)
 
     for line in (job.to_line(), order.to_line()):
