@@ -104,7 +104,7 @@ def device() -> Device:
 
 _MULTIPLY = "v_mul_f32_e32 v2, s8, v2"
 _ADD = (_MULTIPLY, "v_add_f32_e32 v2, s8, v2")
-_HANG = (_MULTIPLY, "v_mul_f32_e32 v2, s8, v2\n.Lhang:\n  s_branch .Lhang")
+_HANG = (_MULTIPLY, "v_mul_f32_e32 v2, s8, v2\n.Lhang:\n  s_add_u32 s9, s9, 1\n  s_branch .Lhang")
 _WILD_STORE = ("global_store_dword v1, v2, s[4:5]", "global_store_dword v1, v2, s[0:1] offset:-64")
 _STORE_PAST_END = (
     "global_store_dword v1, v2, s[4:5]",
