@@ -148,12 +148,8 @@ def test_buffer_atomic_beyond_the_buffer_changes_nothing(records: int) -> None:
 LOADS = [
     (f"s_load_dword{suffix}", count, offset, first)
     for suffix, count in (("x8", 8), ("x16", 16))
-    for offset, first in (
-        ("0x0", 16),
-        ("0x4", 17),
-        ("-0x40", 0),
-        ("s24", 19),
-        ("s24 offset:0x8", 21),
+    for offset, first in zip(
+        ("0x0", "0x4", "-0x40", "s24", "s24 offset:0x8"), (16, 17, 0, 19, 21), strict=True
     )
 ]
 
@@ -260,12 +256,8 @@ def test_setreg_writes_its_field_from_the_low_bits() -> None:
         (2, 2, 0x80000001),
         (0, 8, 0xFFFFFF5A),
         (5, 1, MASK32),
-        (23, 1, 1),
-        (23, 1, 0xFFFFFFFE),
-        (0, 10, MASK32),
-        (8, 2, 0),
-        (0, 1, 0),
     ]
+    cases += [(23, 1, 1), (23, 1, 0xFFFFFFFE), (0, 10, MASK32), (8, 2, 0), (0, 1, 0)]
     lines = ["  s_getreg_b32 s9, hwreg(HW_REG_MODE)", *store(9, 1, 0)]
     for slot, (offset, width, value) in enumerate(cases, start=1):
         lines += [
@@ -288,61 +280,47 @@ def test_setreg_writes_its_field_from_the_low_bits() -> None:
 
 def test_register_index_and_mode_change_only_their_bits_of_m0() -> None:
     lines = [f"  v_mov_b32_e32 v{10 + index}, {100 + index}" for index in range(8)]
-    lines += [
-        "  s_mov_b32 m0, 0xabcdef55",
-        "  s_mov_b32 s8, 0xffffff02",
-        "  s_mov_b32 s9, 0x12345605",
-        "  s_set_gpr_idx_on s8, gpr_idx(SRC0)",
-        "  s_mov_b32 s20, m0",
-        "  v_mov_b32_e32 v1, v10",
-        "  s_set_gpr_idx_idx s9",
-        "  s_mov_b32 s21, m0",
-        "  v_mov_b32_e32 v2, v10",
-        "  s_set_gpr_idx_mode gpr_idx(SRC1)",
-        "  s_mov_b32 s22, m0",
-        "  v_add_u32_e32 v3, v10, v10",
-        "  s_set_gpr_idx_mode gpr_idx(DST)",
-        "  s_mov_b32 s23, m0",
-        "  v_mov_b32_e32 v4, v10",  # to v9
-        "  s_set_gpr_idx_mode gpr_idx(SRC0,DST)",
-        "  v_mov_b32_e32 v0, v11",  # from v16 to v5
-        "  s_set_gpr_idx_mode 0",
-        "  s_mov_b32 s24, m0",
-        "  v_mov_b32_e32 v6, v10",
-        "  s_set_gpr_idx_off",
-        "  s_nop 4",
-    ]
+    # The moves and the sum read v12, v15, v10 + v15, v10 to v9, v16 to v5, and v10.
+    lines.append("""
+  s_mov_b32 m0, 0xabcdef55
+  s_mov_b32 s8, 0xffffff02
+  s_mov_b32 s9, 0x12345605
+  s_set_gpr_idx_on s8, gpr_idx(SRC0)
+  s_mov_b32 s20, m0
+  v_mov_b32_e32 v1, v10
+  s_set_gpr_idx_idx s9
+  s_mov_b32 s21, m0
+  v_mov_b32_e32 v2, v10
+  s_set_gpr_idx_mode gpr_idx(SRC1)
+  s_mov_b32 s22, m0
+  v_add_u32_e32 v3, v10, v10
+  s_set_gpr_idx_mode gpr_idx(DST)
+  s_mov_b32 s23, m0
+  v_mov_b32_e32 v4, v10
+  s_set_gpr_idx_mode gpr_idx(SRC0,DST)
+  v_mov_b32_e32 v0, v11
+  s_set_gpr_idx_mode 0
+  s_mov_b32 s24, m0
+  v_mov_b32_e32 v6, v10
+  s_set_gpr_idx_off
+  s_nop 4""")
     for index, number in enumerate((1, 2, 3, 9, 5, 6)):
         lines.append(f"  v_readfirstlane_b32 s{25 + index}, v{number}")
     lines += ["  s_nop 4", *store(20, 11, 0)]
 
     result = run(lines, 11)
 
-    assert [f"{word:#x}" for word in result[:5]] == [
-        "0xabcd1f02",
-        "0xabcd1f05",
-        "0xabcd2f05",
-        "0xabcd8f05",
-        "0xabcd0f05",
-    ]
+    wanted = [0xABCD1F02, 0xABCD1F05, 0xABCD2F05, 0xABCD8F05, 0xABCD0F05]
+    assert list(map(hex, result[:5])) == list(map(hex, wanted))
     assert result[5:] == [102, 105, 100 + 105, 100, 106, 100]
 
 
-NO_OPS = (
+NO_OPS = [
+    *("s_dcache_inv", "s_dcache_inv_vol", "s_dcache_wb", "s_dcache_wb_vol", "s_icache_inv"),
+    *("s_incperflevel 3", "s_decperflevel 3", "s_setprio 0", "s_setprio 3"),
+    *("s_ttracedata", "s_wakeup", "s_sendmsg sendmsg(MSG_INTERRUPT)"),
     "s_atc_probe_buffer 1, s[40:43], 0x0",
-    "s_dcache_inv",
-    "s_dcache_inv_vol",
-    "s_dcache_wb",
-    "s_dcache_wb_vol",
-    "s_icache_inv",
-    "s_incperflevel 3",
-    "s_decperflevel 3",
-    "s_sendmsg sendmsg(MSG_INTERRUPT)",
-    "s_setprio 0",
-    "s_setprio 3",
-    "s_ttracedata",
-    "s_wakeup",
-)
+]
 
 
 @pytest.mark.parametrize("scc", [0, 1])
