@@ -312,3 +312,88 @@ def test_memory_atomic_follows_the_isa(name: str) -> None:
         assert same(first, want, kind), encoding
         assert same(second, want, kind), encoding
         assert np.array_equal(returned, values[0]), encoding
+
+
+def run_slots(code: str, width: int, lds: Array, data: Array, data2: Array) -> tuple[Array, Array]:
+    """LDS and v[20:23] of 64 lanes after `code`; data in v10 … and v12 …, v2 = width * lane."""
+    dwords = width // 4
+    suffix = "x2" if dwords == 2 else ""
+    copies = lds.nbytes // 256
+    fill = "\n".join(
+        f"global_load_dword v7, v1, s[4:5] offset:{256 * i}\ns_waitcnt vmcnt(0)\n"
+        f"ds_write_b32 v1, v7 offset:{256 * i}"
+        for i in range(copies)
+    )
+    drain = "\n".join(
+        f"ds_read_b32 v7, v1 offset:{256 * i}\ns_waitcnt lgkmcnt(0)\n"
+        f"global_store_dword v1, v7, s[4:5] offset:{256 * i}\ns_waitcnt vmcnt(0)"
+        for i in range(copies)
+    )
+    preset = "\n".join(f"v_mov_b32_e32 v{20 + i}, 0" for i in range(4))
+    body = f"""
+      v_lshlrev_b32_e32 v1, 2, v0
+      v_lshlrev_b32_e32 v2, {dwords + 1}, v0
+      v_lshlrev_b32_e32 v3, 4, v0
+      global_load_dword{suffix} {registers(10, dwords)}, v2, s[8:9]
+      global_load_dword{suffix} {registers(12, dwords)}, v2, s[10:11]
+      s_waitcnt vmcnt(0)
+      {preset}
+      {fill}
+      s_waitcnt lgkmcnt(0)
+      {code}
+      s_waitcnt lgkmcnt(0)
+      global_store_dwordx4 v3, v[20:23], s[6:7]
+      {drain}
+    """
+    buffers = [lds, np.zeros((64, 4), np.uint32), data, data2]
+    memory, out, *_ = run_kernel("gfx942", body, buffers, KernelOptions(lds=lds.nbytes))
+    return memory, out
+
+
+@pytest.mark.parametrize("st64", [False, True], ids=["", "st64"])
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("operation", ["read2", "write2", "wrxchg2"])
+def test_ds_two_slots_are_read_and_written(operation: str, bits: int, st64: bool) -> None:
+    dtype = np.uint64 if bits == 64 else np.uint32
+    random = np.random.default_rng(11)
+    lds, data, data2 = (random.integers(0, 1 << bits, n, dtype=dtype) for n in (256, 64, 64))
+    offsets = (3, 1) if st64 else (1, 190)
+    first, second = (np.arange(64) + offset * (64 if st64 else 1) for offset in offsets)
+    dwords = bits // 32
+    name = f"ds_{operation}{'st64' if st64 else ''}"
+    last = registers(20, 2 * dwords)
+    sources = f"v2, {registers(10, dwords)}, {registers(12, dwords)}"
+    code = {
+        "read2": f"{name}_b{bits} {last}, v2",
+        "write2": f"{name}_b{bits} {sources}",
+        "wrxchg2": f"{name}_rtn_b{bits} {last}, {sources}",
+    }[operation]
+    want = lds.copy()
+    if operation != "read2":
+        want[first], want[second] = data, data2
+
+    memory, out = run_slots(
+        f"{code} offset0:{offsets[0]} offset1:{offsets[1]}", bits // 8, lds, data, data2
+    )
+
+    assert np.array_equal(memory, want)
+    pairs = np.stack([lds[first], lds[second]], 1).view(np.uint32)
+    assert np.array_equal(out[:, : 2 * dwords], pairs if operation != "write2" else pairs * 0)
+
+
+def test_ds_write_addtid_and_high_byte_leave_the_rest() -> None:
+    random = np.random.default_rng(12)
+    lds, data, data2 = (random.integers(0, 1 << 32, n, dtype=np.uint32) for n in (256, 64, 64))
+    code = """
+      s_movk_i32 m0, 48
+      s_nop 2
+      ds_write_addtid_b32 v10 offset:16
+      ds_write_b8_d16_hi v2, v12 offset:515
+    """
+
+    memory, _ = run_slots(code, 4, lds, data, data2)
+
+    want = lds.copy()
+    want[16:80] = data
+    want.view(np.uint8)[515 : 515 + 256 : 4] = data2 >> 16 & 0xFF
+    assert np.array_equal(memory, want)
