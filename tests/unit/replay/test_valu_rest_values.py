@@ -230,6 +230,12 @@ def subrev(form: Format, a: int, b: int) -> int:
     return add(form, b, a if form.is_nan(a) else negate(form, a))
 
 
+# In the upper halves, with the result brought down.
+UPPER = """v_lshlrev_b32 v10, 16, v10
+v_lshlrev_b32 v11, 16, v11
+v_lshlrev_b32 v12, 16, v12
+{} v30, v10, v11, v12
+v_lshrrev_b32 v30, 16, v30"""
 FLOAT: dict[str, tuple[Format, int, FloatOp]] = {
     "v_frexp_mant_f16 v30, v10": (F16, 1, lambda form, a: frexp(form, a)[0]),
     "v_frexp_mant_f64 v[30:31], v[10:11]": (F64, 1, lambda form, a: frexp(form, a)[0]),
@@ -246,6 +252,8 @@ FLOAT: dict[str, tuple[Format, int, FloatOp]] = {
     "v_minimum3_f32 v30, v10, v11, v12": (F32, 3, extreme(min)),
     "v_pk_maximum3_f16 v30, v10, v11, v12": (F16, 3, extreme(max)),
     "v_pk_minimum3_f16 v30, v10, v11, v12": (F16, 3, extreme(min)),
+    UPPER.format("v_pk_maximum3_f16"): (F16, 3, extreme(max)),
+    UPPER.format("v_pk_minimum3_f16"): (F16, 3, extreme(min)),
     "v_mad_legacy_f32 v30, v10, v11, v12": (F32, 3, mad_legacy),
     "v_mov_b32 v30, v14\nv_mov_b32 v31, v15\nv_fmac_f64 v[30:31], v[10:11], v[12:13]": (
         F64, 3, fma),
