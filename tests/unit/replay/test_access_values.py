@@ -277,3 +277,182 @@ def test_buffer_store_lds_dword_stores_the_lanes_dwords() -> None:
 
     memory[1::2] = data
     assert np.array_equal(out, memory)
+
+
+# Uniform formats: (bits of a component, components) to the data format's number and name.
+SHAPES = {
+    (8, 1): (1, "8"), (16, 1): (2, "16"), (8, 2): (3, "8_8"), (32, 1): (4, "32"),
+    (16, 2): (5, "16_16"), (8, 4): (10, "8_8_8_8"), (32, 2): (11, "32_32"),
+    (16, 4): (12, "16_16_16_16"), (32, 3): (13, "32_32_32"), (32, 4): (14, "32_32_32_32"),
+}  # fmt: skip
+NUMBERS = {
+    "UNORM": 0, "SNORM": 1, "USCALED": 2, "SSCALED": 3, "UINT": 4, "SINT": 5, "FLOAT": 7,
+}  # fmt: skip
+Form = tuple[int, int, str]  # bits of a component, components, number format
+LOAD_FORMS: list[Form] = [
+    (8, 1, "UNORM"), (8, 1, "SINT"), (8, 2, "SNORM"), (8, 4, "UNORM"), (8, 4, "SSCALED"),
+    (8, 4, "UINT"), (16, 1, "FLOAT"), (16, 2, "UNORM"), (16, 2, "SINT"), (16, 4, "SNORM"),
+    (16, 4, "FLOAT"), (16, 4, "UINT"), (8, 2, "USCALED"),
+]  # fmt: skip
+LOAD_FORMS_32: list[Form] = [
+    (32, 1, "UINT"), (32, 2, "SINT"), (32, 3, "FLOAT"), (32, 4, "FLOAT"), (16, 2, "USCALED"),
+]  # fmt: skip
+COUNTS = {"x": 1, "xy": 2, "xyz": 3, "xyzw": 4, "d16_x": 1, "d16_xy": 2, "d16_xyz": 3,
+          "d16_xyzw": 4, "d16_hi_x": 1}  # fmt: skip
+OPERATIONS = [
+    (kind, suffix)
+    for kind in ("buffer", "tbuffer")
+    for suffix in COUNTS
+    if (kind, suffix) != ("tbuffer", "d16_hi_x")
+]
+OLD = 0xA5C30F96
+
+
+def access(kind: str, operation: str, suffix: str, first: int, form: Form) -> str:
+    """A formatted access at v2 with its data in v[first …]; v2 then goes to the next block."""
+    bits, components, number = form
+    code, name = SHAPES[bits, components]
+    count = COUNTS[suffix]
+    last = first + (-(-count // 2) if "d16" in suffix else count) - 1
+    registers = f"v[{first}:{last}]" if last > first else f"v{first}"
+    typed = f" format:[BUF_DATA_FORMAT_{name},BUF_NUM_FORMAT_{number}]" if kind == "tbuffer" else ""
+    if kind == "tbuffer":  # which must not heed the descriptor's format
+        code, number = SHAPES[32, 4][0], "FLOAT"
+    return f"""
+      s_mov_b32 s15, {IDENTITY_SELECT | NUMBERS[number] << 12 | code << 15:#x}
+      {kind}_{operation}_format_{suffix} {registers}, v2, s[12:15], 0{typed} offen
+      v_add_u32_e32 v2, 16 * {LANES}, v2
+    """
+
+
+def place(components: Array, suffix: str) -> Array:
+    """The registers of each lane that hold these components (as bits), over OLD."""
+    count = COUNTS[suffix]
+    out = np.full((LANES, 4), OLD, np.uint32)
+    if "d16" not in suffix:
+        out[:, :count] = components[:, :count]
+        return out
+    halves = out.view(np.uint16)
+    first = int(suffix == "d16_hi_x")
+    halves[:, first : first + count] = components[:, :count]
+    return out
+
+
+def raw_components(data: Array, form: Form, signed: bool) -> Array:
+    bits, components, _ = form
+    dtype = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
+    whole: Array = data.view(dtype).reshape(LANES, -1)[:, :components]
+    return whole
+
+
+def decode(data: Array, form: Form, d16: bool) -> Array:
+    """Four components a lane, converted as a load does, as bits."""
+    bits, components, number = form
+    integer, real = (np.uint16, np.float16) if d16 else (np.uint32, np.float32)
+    raw = raw_components(data, form, number in ("SNORM", "SSCALED", "SINT"))
+    out = np.zeros((LANES, 4), integer)
+    if number in ("UINT", "SINT"):
+        out[:, 3] = 1
+        out[:, :components] = raw.astype(np.int64).astype(integer)
+        return out
+    out[:, 3] = np.array(1, real).view(integer)
+    wide = raw.view(f"f{bits // 8}") if number == "FLOAT" else raw
+    wide = wide.astype(np.float64)
+    if number == "UNORM":
+        wide = wide / (2**bits - 1)
+    elif number == "SNORM":
+        wide = np.maximum(wide / (2 ** (bits - 1) - 1), -1)
+    out[:, :components] = wide.astype(real).view(integer)
+    return out
+
+
+def load_data(form: Form) -> Array:
+    data = words(LANES * 4, 11).reshape(LANES, 4)
+    if form[2] == "FLOAT":  # quiet NaNs with the sign and payload that conversions keep
+        real, quiet = (np.float16, 0x7E00) if form[0] == 16 else (np.float32, 0x7FC00000)
+        values = data.view(real)
+        values.view(f"u{form[0] // 8}")[np.isnan(values)] = quiet
+        values[-1] = np.inf
+        values[-2] = -np.inf
+        values[-3] = -0.0
+        values[-4] = np.nextafter(real(0), real(1))
+    return data
+
+
+@pytest.mark.parametrize(("kind", "suffix"), OPERATIONS)
+def test_format_load_converts_and_fills_components(kind: str, suffix: str) -> None:
+    d16 = "d16" in suffix
+    forms = LOAD_FORMS + ([] if d16 else LOAD_FORMS_32)
+    data = np.stack([load_data(form) for form in forms])
+    count = 4 * len(forms)
+    body = f"""
+      {frame(data.nbytes)}
+      v_lshlrev_b32_e32 v2, 4, v0
+      {lines(f"v_mov_b32_e32 v{8 + i}, {OLD:#x}" for i in range(count))}
+      {lines(access(kind, "load", suffix, 8 + 4 * i, form) for i, form in enumerate(forms))}
+      s_waitcnt vmcnt(0)
+      {store_registers(count)}
+    """
+
+    _, out = run_kernel("gfx942", body, [data, np.zeros((LANES, len(forms), 4), np.uint32)])
+
+    for i, form in enumerate(forms):
+        assert np.array_equal(out[:, i], place(decode(data[i], form, d16), suffix)), form
+
+
+STORE_FORMS: list[Form] = [
+    (bits, components, number)
+    for bits, components in SHAPES
+    for number in ("UNORM", "SNORM", "UINT", "SINT", "FLOAT")
+    if (bits < 32 or number not in ("UNORM", "SNORM")) and (bits > 8 or number != "FLOAT")
+]
+REALS = [0, -0.0, 1, -1, 0.5, -0.5, 2, -2, np.inf, -np.inf, np.nan, 2.0**-24, -(2.0**-24), 65504]
+
+
+def store_values(form: Form, d16: bool) -> tuple[Array, Array]:
+    """Four components a lane: their bits in the registers, and what memory then holds."""
+    bits, _, number = form
+    rng = np.random.default_rng(12)
+    integer, real = (np.uint16, np.float16) if d16 else (np.uint32, np.float32)
+    stored_type = f"u{bits // 8}"
+    if number in ("UINT", "SINT"):
+        width = min(bits, 16) if d16 else bits
+        low, high = (0, 1 << width) if number == "UINT" else (-1 << width - 1, 1 << width - 1)
+        values = rng.integers(low, high, (LANES, 4), dtype=np.int64)
+        values[:4] = np.array([[0], [1], [low], [high - 1]])
+        return values.astype(integer), values.astype(stored_type)
+    halves = rng.uniform(-1.25, 1.25, (LANES, 4)).astype(np.float16)
+    halves[: len(REALS)] = np.array(REALS, np.float16)[:, None]
+    source = halves.astype(real)
+    if number == "FLOAT":
+        return source.view(integer), halves.astype(f"f{bits // 8}").view(stored_type)
+    scale = 2**bits - 1 if number == "UNORM" else 2 ** (bits - 1) - 1
+    low = 0 if number == "UNORM" else -1
+    exact = np.clip(np.nan_to_num(halves.astype(np.float64), nan=0, posinf=2, neginf=-2), low, 1)
+    return source.view(integer), np.rint(exact * scale).astype(np.int64).astype(stored_type)
+
+
+@pytest.mark.parametrize(("kind", "suffix"), OPERATIONS)
+def test_format_store_converts_and_leaves_its_neighbours(kind: str, suffix: str) -> None:
+    forms = [form for form in STORE_FORMS if form[1] == COUNTS[suffix]]
+    memory = words(len(forms) * LANES * 4, 13).reshape(-1, LANES, 4)
+    values = [store_values(form, "d16" in suffix) for form in forms]
+    registers = np.stack([place(source, suffix) for source, _ in values])
+    stores = lines(
+        "global_load_dwordx4 v[8:11], v2, s[6:7]\ns_waitcnt vmcnt(0)\n"
+        + access(kind, "store", suffix, 8, form)
+        for form in forms
+    )
+    body = f"""
+      {frame(memory.nbytes)}
+      v_lshlrev_b32_e32 v2, 4, v0
+      {stores}
+      s_waitcnt vmcnt(0)
+    """
+
+    out, _ = run_kernel("gfx942", body, [memory, registers])
+
+    for block, old, (_, stored), form in zip(out, memory, values, forms, strict=True):
+        bits, components, _ = form
+        old.view(f"u{bits // 8}")[:, :components] = stored[:, :components]
+        assert np.array_equal(block, old), form
