@@ -116,6 +116,7 @@ _ELEMENTWISE = """
   s_and_b32 s11, s10, 7
   v_add_f32_e32 v18, 1.0, v18
   v_cmp_gt_f32_e32 vcc, v17, v18
+  s_nop 1
   v_cndmask_b32_e32 v19, v17, v18, vcc
   v_add_u32_e32 v20, s10, v1
   global_store_dword v1, v19, s[4:5]
