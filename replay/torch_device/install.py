@@ -72,9 +72,10 @@ def install_backend(torch_c: ModuleType) -> bool:
     failure = backend.asmevo_torch_install(hip_library.encode())
     if failure:
         raise InstallError(failure.decode(errors="replace").partition("\n")[0])
-    from . import cuda
+    from . import cuda, settle
 
     cuda.install(torch_c)
+    settle.settle_at_exit()
     return True
 
 
