@@ -87,6 +87,14 @@ def parse_launches(log: str) -> tuple[Launch, ...]:
     )
 
 
+def _is_variant(launched: str, kernel: str) -> bool:
+    """Whether it is the kernel, perhaps with its constants behind the name (`repr=` of triton.jit).
+
+    Such as `_topk_kernel_M_300_K_8` for `_topk_kernel`; constants are in capitals.
+    """
+    return re.fullmatch(re.escape(kernel) + r"(_[A-Z]\w*)?", launched) is not None
+
+
 def judge(
     case: Case, exit_code: int, written: dict[str, Any] | None, launches: tuple[Launch, ...]
 ) -> str:
@@ -99,7 +107,11 @@ def judge(
         return f"the child ended with exit code {exit_code} and no result"
     if written["error"]:
         return str(written["error"])
-    missing = set(case.kernels) - {launch.kernel for launch in launches}
+    missing = {
+        kernel
+        for kernel in case.kernels
+        if not any(_is_variant(launch.kernel, kernel) for launch in launches)
+    }
     if missing:
         return f"not launched: {', '.join(sorted(missing))}"
     if not written["comparisons"]:

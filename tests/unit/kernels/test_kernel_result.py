@@ -16,6 +16,8 @@ asmevo emulated device: launch of add_kernel: grid 4,1,1 block 256,1,1, 120 wave
 asmevo emulated device: launch of _dot.kernel: grid 1,1,1 block 64,1,1, 7 wave instructions, 3 modelled cycles
 asmevo emulated device: launch of add_kernel: grid 4,1,1 block 256,1,1, 130 wave instructions, 9 modelled cycles
 """  # noqa: E501
+NAMED_BY_CONSTANTS = Launch(kernel="add_kernel_BLOCK_64", launches=1, wave_instructions=9)
+OTHER = Launch(kernel="add_kernel_stage1", launches=1, wave_instructions=9)
 ADD = Launch(kernel="add_kernel", launches=2, wave_instructions=250)
 GOOD: dict[str, Any] = {"name": "out", "is_within": True, "is_equal": True, "difference": ""}
 BAD = GOOD | {"is_within": False, "is_equal": False, "difference": "3 of 4 elements differ"}
@@ -47,6 +49,8 @@ def test_parse_launches_log_of_the_device_is_summed_by_kernel() -> None:
     [
         (0, {"error": "", "comparisons": [GOOD]}, (ADD,), ""),
         (0, {"error": "", "comparisons": [GOOD]}, (), "not launched: add_kernel"),
+        (0, {"error": "", "comparisons": [GOOD]}, (NAMED_BY_CONSTANTS,), ""),
+        (0, {"error": "", "comparisons": [GOOD]}, (OTHER,), "not launched: add_kernel"),
         (0, {"error": "", "comparisons": []}, (ADD,), "nothing was compared"),
         (0, {"error": "", "comparisons": [GOOD, BAD]}, (ADD,), "out: 3 of 4 elements differ"),
         (0, {"error": "no wrapper", "comparisons": [GOOD]}, (ADD,), "no wrapper"),
