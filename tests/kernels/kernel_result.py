@@ -90,9 +90,10 @@ def parse_launches(log: str) -> tuple[Launch, ...]:
 def _is_variant(launched: str, kernel: str) -> bool:
     """Whether it is the kernel, perhaps with its constants behind the name (`repr=` of triton.jit).
 
-    Such as `_topk_kernel_M_300_K_8` for `_topk_kernel`; constants are in capitals.
+    Such as `_topk_kernel_M_300_K_8` for `_topk_kernel`: a name in capitals, or one with a number.
     """
-    return re.fullmatch(re.escape(kernel) + r"(_[A-Z]\w*)?", launched) is not None
+    constants = r"(_[A-Z]\w*|_[a-z]+_\d\w*)?"
+    return re.fullmatch(re.escape(kernel) + constants, launched) is not None
 
 
 def judge(
