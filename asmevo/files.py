@@ -14,11 +14,12 @@ __all__ = ["open_whole", "read_bounded", "write_whole"]
 
 
 @contextmanager
-def open_whole(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
+def open_whole(path: Path, *, mode: int = 0o600, is_synced: bool = True) -> Iterator[BinaryIO]:
     """Open a file that appears at `path` only when the block ends without an exception.
 
     The data goes to `NAME.PID.partial` in the same folder, is synced and renamed over `path`. The
-    file has the permission bits of `mode` that the umask allows.
+    file has the permission bits of `mode` that the umask allows. Without `is_synced` it is whole
+    for every process, but perhaps not after a crash of the machine: the caller syncs it.
 
     Raises:
         UsageError: The file cannot be made.
@@ -36,11 +37,14 @@ def open_whole(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                os.fsync(file.fileno())
         os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+    if not is_synced:
+        return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

@@ -9,28 +9,25 @@ A bundle holds whatever the program's memory held. Files are made with mode 0600
 
 from __future__ import annotations
 
-import json
 import struct
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import IO, BinaryIO
 
-from asmevo.capture.entry_stream import compress_entry, decompress_entry, is_same_content
-from asmevo.capture.manifest import (
-    CaptureFacts,
-    DispatchRecord,
-    Entry,
-    Manifest,
-    PointerReference,
-    Region,
-    RegionKind,
+from asmevo.capture.bundle_output import (
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    Content,
+    RegionContent,
+    write_bundle,
 )
+from asmevo.capture.chunk_store import find_stores, read_chunked
+from asmevo.capture.entry_stream import decompress_entry
+from asmevo.capture.manifest import Entry, Manifest, Region, Storage
 from asmevo.errors import BundleError
-from asmevo.files import open_whole
 
 __all__ = [
     "SUFFIX",
@@ -44,8 +41,6 @@ __all__ = [
 
 SUFFIX = ".aeb"
 
-_MANIFEST_NAME = "manifest.json"
-_MAX_MANIFEST_BYTES = 16 << 20
 _MAX_DIRECTORY_BYTES = 4 << 20
 _MAX_ENTRIES = 2 * 4096 + 3
 
@@ -53,91 +48,12 @@ _MAX_ENTRIES = 2 * 4096 + 3
 # RuntimeError: encrypted entries, and NotImplementedError, its child: odd methods).
 _ZIP_ERRORS = (zipfile.BadZipFile, OSError, EOFError, ValueError, RuntimeError, struct.error)
 
-# Yields the content from its start, in pieces; called again when it must be read again.
-Content = Callable[[], Iterable[bytes | memoryview]]
-
 
 class Moment(StrEnum):
     """When a region's content was taken, relative to the dispatch."""
 
     BEFORE = "before"
     AFTER = "after"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegionContent:
-    """A region to be written: where it is and where its contents come from."""
-
-    address: int
-    size_bytes: int
-    kind: RegionKind
-    pointers: tuple[PointerReference, ...]
-    before: Content
-    after: Content | None
-
-
-def write_bundle(
-    path: Path,
-    *,
-    dispatch: DispatchRecord,
-    capture: CaptureFacts,
-    code_object: bytes,
-    kernarg: bytes,
-    regions: Iterable[RegionContent],
-) -> Manifest:
-    """Write one bundle, whole or not at all.
-
-    Returns:
-        The manifest as written.
-
-    Raises:
-        BundleError: The records contradict each other or a content is not as long as its region.
-    """
-    with (
-        open_whole(path, mode=0o600) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
-    ):
-        manifest = Manifest(
-            dispatch=dispatch,
-            capture=capture,
-            code_object=_write_entry(archive, "code_object.zst", lambda: [code_object]),
-            kernarg=_write_entry(archive, "kernarg.zst", lambda: [kernarg]),
-            regions=tuple(
-                _write_region(archive, index, region) for index, region in enumerate(regions)
-            ),
-        )
-        text = json.dumps(manifest.to_json(), indent=1, allow_nan=False).encode()
-        if len(text) > _MAX_MANIFEST_BYTES:
-            raise BundleError(f"{path}: the manifest would have {len(text)} bytes")
-        Manifest.parse(text)  # what no reader would accept is not written
-        archive.writestr(_MANIFEST_NAME, text)
-    return manifest
-
-
-def _write_region(archive: zipfile.ZipFile, index: int, region: RegionContent) -> Region:
-    name = f"region-{index:04d}"
-    before = _write_entry(archive, f"{name}.before.zst", region.before)
-    after = None
-    if region.after is not None:
-        if is_same_content(region.before(), region.after()):
-            after = before
-        else:
-            after = _write_entry(archive, f"{name}.after.zst", region.after)
-    return Region(
-        index=index,
-        address=region.address,
-        size_bytes=region.size_bytes,
-        kind=region.kind,
-        pointers=region.pointers,
-        before=before,
-        after=after,
-    )
-
-
-def _write_entry(archive: zipfile.ZipFile, name: str, content: Content) -> Entry:
-    with archive.open(name, "w", force_zip64=True) as file:
-        size, sha256 = compress_entry(content(), file)
-    return Entry(name=name, size_bytes=size, sha256=sha256)
 
 
 class Bundle:
@@ -215,16 +131,16 @@ class Bundle:
 
     def _read_manifest(self) -> Manifest:
         try:
-            info = self._archive.getinfo(_MANIFEST_NAME)
+            info = self._archive.getinfo(MANIFEST_NAME)
         except KeyError:
-            raise BundleError(f"not a bundle: it has no {_MANIFEST_NAME}") from None
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size > _MAX_MANIFEST_BYTES:
-            raise BundleError(f"not a bundle: {_MANIFEST_NAME} is compressed or too large")
-        with self._open_entry(_MANIFEST_NAME) as file:
-            return Manifest.parse(file.read(_MAX_MANIFEST_BYTES + 1))
+            raise BundleError(f"not a bundle: it has no {MANIFEST_NAME}") from None
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size > MAX_MANIFEST_BYTES:
+            raise BundleError(f"not a bundle: {MANIFEST_NAME} is compressed or too large")
+        with self._open_entry(MANIFEST_NAME) as file:
+            return Manifest.parse(file.read(MAX_MANIFEST_BYTES + 1))
 
     def _check_directory(self) -> None:
-        expected = {entry.name for entry in self.manifest.entries} | {_MANIFEST_NAME}
+        expected = {entry.name for entry in self.manifest.entries} | {MANIFEST_NAME}
         found = [info.filename for info in self._archive.infolist()]
         if missing := sorted(expected - set(found)):
             raise BundleError(f"entry {missing[0]} is missing")
@@ -244,7 +160,10 @@ class Bundle:
     def _stream(self, entry: Entry) -> Iterator[bytes]:
         try:
             with self._open_entry(entry.name) as file:
-                yield from decompress_entry(file, entry)
+                if entry.storage is Storage.CHUNKS:
+                    yield from read_chunked(file, entry, find_stores(self.path))
+                else:
+                    yield from decompress_entry(file, entry)
         except BundleError as error:
             raise BundleError(f"{self.path}: {error.args[0]}", hint=error.hint) from error
         except _ZIP_ERRORS as error:

@@ -11,7 +11,13 @@ import zstandard
 from asmevo.capture.manifest import Entry
 from asmevo.errors import BundleError
 
-__all__ = ["CHUNK_BYTES", "compress_entry", "decompress_entry", "is_same_content"]
+__all__ = [
+    "CHUNK_BYTES",
+    "compress_entry",
+    "decompress_entry",
+    "decompress_frame",
+    "is_same_content",
+]
 
 CHUNK_BYTES = 1 << 20
 
@@ -47,23 +53,35 @@ def decompress_entry(file: IO[bytes], entry: Entry) -> Iterator[bytes]:
     """
     digest = hashlib.sha256()
     size = 0
+    for piece in decompress_frame(file, entry.name, entry.size_bytes):
+        size += len(piece)
+        digest.update(piece)
+        yield piece
+    if size != entry.size_bytes:
+        raise BundleError(f"entry {entry.name} holds {size} bytes, not {entry.size_bytes}")
+    if digest.hexdigest() != entry.sha256:
+        raise BundleError(f"entry {entry.name} is damaged: its SHA-256 differs")
+
+
+def decompress_frame(file: IO[bytes], name: str, limit_bytes: int) -> Iterator[bytes]:
+    """Yield what one zstd frame holds, at most `limit_bytes`.
+
+    Raises:
+        BundleError: It is damaged, holds more, or something follows it.
+    """
+    size = 0
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(file, read_size=CHUNK_BYTES, closefd=False) as reader:
             while piece := reader.read(CHUNK_BYTES):
                 size += len(piece)
-                if size > entry.size_bytes:
-                    raise BundleError(f"entry {entry.name} holds more than its recorded size")
-                digest.update(piece)
+                if size > limit_bytes:
+                    raise BundleError(f"entry {name} holds more than its recorded size")
                 yield piece
     except zstandard.ZstdError as error:
-        raise BundleError(f"entry {entry.name} is damaged: {error}") from error
-    if size != entry.size_bytes:
-        raise BundleError(f"entry {entry.name} holds {size} bytes, not {entry.size_bytes}")
-    if digest.hexdigest() != entry.sha256:
-        raise BundleError(f"entry {entry.name} is damaged: its SHA-256 differs")
+        raise BundleError(f"entry {name} is damaged: {error}") from error
     if file.read(1):
-        raise BundleError(f"entry {entry.name} has bytes after its zstd frame")
+        raise BundleError(f"entry {name} has bytes after its zstd frame")
 
 
 def is_same_content(

@@ -11,32 +11,41 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from asmevo.capture.manifest_records import (
+from asmevo.capture.manifest_records import CaptureFacts, DispatchRecord, Policy
+from asmevo.capture.manifest_regions import (
     MAX_KERNARG_BYTES,
-    CaptureFacts,
-    DispatchRecord,
+    AddressRange,
+    Coherence,
     Entry,
+    MemoryPointer,
     PointerReference,
     Region,
     RegionKind,
+    Storage,
 )
+from asmevo.capture.manifest_version_1 import upgrade
 from asmevo.capture.record_fields import Fields
 from asmevo.errors import BundleError
 
 __all__ = [
     "SCHEMA_VERSION",
+    "AddressRange",
     "CaptureFacts",
+    "Coherence",
     "DispatchRecord",
     "Entry",
     "Manifest",
+    "MemoryPointer",
     "PointerReference",
+    "Policy",
     "Region",
     "RegionKind",
+    "Storage",
 ]
 
 # Raise when a reader of the old version would misunderstand a new file: a key added, removed or
 # renamed, or a meaning changed.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 MAX_REGIONS = 4096
 MAX_TOTAL_BYTES = 1 << 42
@@ -77,10 +86,12 @@ class Manifest:
     @classmethod
     def from_json(cls, data: object) -> Manifest:
         """Read and check all of it."""
-        if isinstance(data, dict) and data.get("schema_version") != SCHEMA_VERSION:
+        version = data.get("schema_version") if isinstance(data, dict) else None
+        if isinstance(data, dict) and type(version) is int and version == 1:
+            data = upgrade(data)
+        elif isinstance(data, dict) and (type(version) is not int or version != SCHEMA_VERSION):
             raise BundleError(
-                f"manifest: schema_version is {data.get('schema_version')!r}, "
-                f"this asmevo reads {SCHEMA_VERSION}"
+                f"manifest: schema_version is {version!r}, this asmevo reads 1 to {SCHEMA_VERSION}"
             )
         fields = Fields(data, "manifest", ("schema_version", *cls.__dataclass_fields__))
         manifest = cls(
@@ -128,6 +139,7 @@ class Manifest:
         for low, high in pairwise(ordered):
             if low.address + low.size_bytes > high.address:
                 raise BundleError(f"manifest: regions {low.index} and {high.index} overlap")
+        self._check_memory_pointers()
         seen: set[int] = set()
         for region in self.regions:
             for pointer in region.pointers:
@@ -138,6 +150,16 @@ class Manifest:
                         f"manifest: kernarg offset {pointer.kernarg_offset} points into two regions"
                     )
                 seen.add(pointer.kernarg_offset)
+
+    def _check_memory_pointers(self) -> None:
+        for region in self.regions:
+            for pointer in region.memory_pointers:
+                if pointer.region >= len(self.regions) or (
+                    pointer.offset + 8 > self.regions[pointer.region].size_bytes
+                ):
+                    raise BundleError(
+                        f"manifest: region {region.index}: a pointer to it stands in no region"
+                    )
 
     def _check_names(self) -> None:
         used = [self.code_object, self.kernarg]

@@ -1,4 +1,4 @@
-"""The records of a bundle's manifest: dispatch, memory regions, entries, where it was captured.
+"""The records of a bundle's manifest that say what was launched and where it was captured.
 
 Every record refuses unknown and missing keys, wrong types and values out of bounds.
 """
@@ -10,60 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from asmevo.capture.manifest_regions import MAX_KERNARG_BYTES, MAX_NAME_BYTES
 from asmevo.capture.record_fields import Fields
 from asmevo.errors import BundleError
 
-__all__ = [
-    "MAX_KERNARG_BYTES",
-    "CaptureFacts",
-    "DispatchRecord",
-    "Entry",
-    "PointerReference",
-    "Region",
-    "RegionKind",
-]
+__all__ = ["CaptureFacts", "DispatchRecord", "Policy"]
 
-MAX_KERNARG_BYTES = 1 << 16
-MAX_REGION_BYTES = 1 << 40  # above any accelerator's memory
-MAX_NAME_BYTES = 1 << 14  # mangled template names run to several KiB
-ADDRESS_END = 1 << 64
-
-_ENTRY_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}\.zst")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}(?::[a-z0-9]+[+-])*")
-
-
-class RegionKind(StrEnum):
-    """Where a region's memory lives."""
-
-    DEVICE = "device"
-    PINNED_HOST = "pinned_host"
-    MANAGED = "managed"
-    MODULE_GLOBAL = "module_global"
-    PAGEABLE_HOST = "pageable_host"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One `*.zst` entry of the ZIP file; size and hash are those of the uncompressed content."""
-
-    name: str
-    size_bytes: int
-    sha256: str
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {"name": self.name, "size_bytes": self.size_bytes, "sha256": self.sha256}
-
-    @classmethod
-    def from_json(cls, data: object, *, where: str, limit_bytes: int) -> Entry:
-        """Read and check; the content may have at most `limit_bytes`."""
-        fields = Fields(data, where, ("name", "size_bytes", "sha256"))
-        return cls(
-            name=fields.text("name", pattern=_ENTRY_NAME),
-            size_bytes=fields.integer("size_bytes", 0, limit_bytes),
-            sha256=fields.text("sha256", pattern=_SHA256),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +31,8 @@ class DispatchRecord:
     dynamic_lds_bytes: int
     kernarg_bytes: int  # explicit arguments only; the runtime rebuilds the hidden ones
     stream: int  # ordinal among the streams seen by this capture; 0 is the null stream
+    is_cooperative: bool = False  # all workgroups are resident at one time
+    graph_node: int | None = None  # place among the kernel nodes of the graph that launched it
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -90,6 +45,8 @@ class DispatchRecord:
             "dynamic_lds_bytes": self.dynamic_lds_bytes,
             "kernarg_bytes": self.kernarg_bytes,
             "stream": self.stream,
+            "is_cooperative": self.is_cooperative,
+            "graph_node": self.graph_node,
         }
 
     @classmethod
@@ -109,84 +66,21 @@ class DispatchRecord:
             dynamic_lds_bytes=fields.integer("dynamic_lds_bytes", 0, 1 << 20),
             kernarg_bytes=fields.integer("kernarg_bytes", 0, MAX_KERNARG_BYTES),
             stream=fields.integer("stream", 0, 1 << 32),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointerReference:
-    """A pointer in the kernarg segment: where it stands and where in its region it points."""
-
-    kernarg_offset: int
-    region_offset: int
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {"kernarg_offset": self.kernarg_offset, "region_offset": self.region_offset}
-
-    @classmethod
-    def from_json(cls, data: object, *, where: str, region_bytes: int) -> PointerReference:
-        """Read and check; a pointer may stand at the end of its region, not beyond."""
-        fields = Fields(data, where, ("kernarg_offset", "region_offset"))
-        return cls(
-            kernarg_offset=fields.integer("kernarg_offset", 0, MAX_KERNARG_BYTES - 8),
-            region_offset=fields.integer("region_offset", 0, region_bytes),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """A piece of memory the dispatch can reach, with its content before and, if recorded, after it.
-
-    `after` names the same entry as `before` where the dispatch left the region as it was.
-    """
-
-    index: int
-    address: int
-    size_bytes: int
-    kind: RegionKind
-    pointers: tuple[PointerReference, ...]
-    before: Entry
-    after: Entry | None
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {
-            "index": self.index,
-            "address": self.address,
-            "size_bytes": self.size_bytes,
-            "kind": str(self.kind),
-            "pointers": [pointer.to_json() for pointer in self.pointers],
-            "before": self.before.to_json(),
-            "after": self.after.to_json() if self.after else None,
-        }
-
-    @classmethod
-    def from_json(cls, data: object, *, index: int) -> Region:
-        """Read and check one region on its own; `Manifest` checks them against each other."""
-        where = f"region {index}"
-        fields = Fields(data, where, tuple(cls.__dataclass_fields__))
-        size = fields.integer("size_bytes", 1, MAX_REGION_BYTES)
-        before = Entry.from_json(fields.value("before"), where=where, limit_bytes=size)
-        after = None
-        if fields.value("after") is not None:
-            after = Entry.from_json(fields.value("after"), where=where, limit_bytes=size)
-        for entry in (before, after):
-            if entry is not None and entry.size_bytes != size:
-                raise BundleError(
-                    f"manifest: {where}: entry {entry.name} is not as long as its region"
-                )
-        return cls(
-            index=fields.integer("index", index, index),
-            address=fields.integer("address", 1, ADDRESS_END - size),
-            size_bytes=size,
-            kind=RegionKind(fields.choice("kind", tuple(RegionKind))),
-            pointers=tuple(
-                PointerReference.from_json(item, where=where, region_bytes=size)
-                for item in fields.items("pointers", MAX_KERNARG_BYTES // 8)
+            is_cooperative=fields.flag("is_cooperative"),
+            graph_node=(
+                None
+                if fields.value("graph_node") is None
+                else fields.integer("graph_node", 0, 1 << 32)
             ),
-            before=before,
-            after=after,
         )
+
+
+class Policy(StrEnum):
+    """How much of the memory that a dispatch's pointers lead to is in a bundle."""
+
+    TOUCHED = "touched"  # the pages that it reads and writes
+    WINDOW = "window"  # so many bytes around where each pointer points
+    ALLOCATION = "allocation"  # the whole of each allocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +93,9 @@ class CaptureFacts:
     time_utc: str
     ordinal: int  # which dispatch of this kernel the capture took, from 0
     pause_ms: float  # how long the launching thread was held for the copies
+    policy: Policy = Policy.ALLOCATION
+    device: int = 0  # ordinal in the process
+    is_redacted: bool = False  # contents are synthetic: not what the program had
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -209,6 +106,9 @@ class CaptureFacts:
             "time_utc": self.time_utc,
             "ordinal": self.ordinal,
             "pause_ms": self.pause_ms,
+            "policy": str(self.policy),
+            "device": self.device,
+            "is_redacted": self.is_redacted,
         }
 
     @classmethod
@@ -222,4 +122,7 @@ class CaptureFacts:
             time_utc=fields.text("time_utc", limit_bytes=64),
             ordinal=fields.integer("ordinal", 0, 1 << 32),
             pause_ms=fields.number("pause_ms"),
+            policy=Policy(fields.choice("policy", tuple(Policy))),
+            device=fields.integer("device", 0, 1 << 16),
+            is_redacted=fields.flag("is_redacted"),
         )

@@ -50,6 +50,13 @@ class Fields:
             raise self._error(f"{key} is out of bounds")
         return number
 
+    def flag(self, key: str) -> bool:
+        """True or false."""
+        value = self._data[key]
+        if not isinstance(value, bool):
+            raise self._error(f"{key} is neither true nor false")
+        return value
+
     def text(
         self, key: str, *, limit_bytes: int = 256, pattern: re.Pattern[str] | None = None
     ) -> str:

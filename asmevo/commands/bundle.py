@@ -79,6 +79,42 @@ def verify(paths: Paths, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+@app.command("pack", no_args_is_help=True)
+def pack(
+    paths: Paths,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the whole bundles")],
+    as_json: AsJson = False,
+) -> None:
+    """Write bundles that need no chunks beside them
+
+    A capture stores contents that its bundles share once, in the folder
+    `chunks` beside them. Packed bundles can be moved alone.
+
+    asmevo bundle pack captures/softmax-000.aeb -o moved
+
+    asmevo bundle pack captures/*.aeb -o moved
+    """
+    from asmevo.capture.pack import pack as pack_bundle
+    from asmevo.errors import UsageError
+
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be made: {error.strerror}") from error
+    written = []
+    for path in paths:
+        target = output / path.name
+        if target.exists():
+            raise UsageError(f"{target} is there already", hint="give an empty folder")
+        pack_bundle(path, target)
+        written.append(target)
+        if not as_json:
+            typer.echo(printable(f"Wrote {target}"))
+    if as_json:
+        print_json({"bundles": [str(path) for path in written]})
+
+
 def _print_manifest(path: Path, manifest: Manifest) -> None:
     dispatch, capture = manifest.dispatch, manifest.capture
     typer.echo(printable(str(path)))
@@ -104,7 +140,7 @@ def _print_manifest(path: Path, manifest: Manifest) -> None:
                 str(region.index),
                 f"{region.address:#x}",
                 str(region.size_bytes),
-                str(region.kind),
+                str(region.kind) + (f" {printable(region.symbol[:60])}" if region.symbol else ""),
                 "unchanged" if region.after == region.before else changed,
                 pointers,
             )
@@ -113,6 +149,8 @@ def _print_manifest(path: Path, manifest: Manifest) -> None:
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
         typer.echo(("  " + "  ".join(cells)).rstrip())
+    if not capture.is_redacted:
+        typer.echo("  It holds memory of the program: perhaps data of its users.", err=True)
 
 
 def _times(numbers: tuple[int, int, int]) -> str:

@@ -14,14 +14,18 @@ import zstandard
 
 from asmevo.capture.bundle import Moment, RegionContent, open_bundle, write_bundle
 from asmevo.capture.manifest import (
+    AddressRange,
     CaptureFacts,
+    Coherence,
     DispatchRecord,
     Manifest,
+    MemoryPointer,
     PointerReference,
     RegionKind,
 )
 from asmevo.errors import BundleError
 
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 CODE_OBJECT = b"\x7fELF" + bytes(range(256)) * 4
 KERNARG = bytes(range(32))
 BEFORE = b"\x11" * 5000
@@ -115,6 +119,36 @@ def test_bundle_written_and_read_is_the_same(tmp_path: Path) -> None:
         assert second.after == second.before  # stored once
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [p.name for p in tmp_path.iterdir()] == ["a.aeb"]
+
+
+def test_region_keeps_symbol_allocation_and_pointers_in_memory(tmp_path: Path) -> None:
+    first = region(0x10000, 0, BEFORE, None)
+    whole = replace(
+        region(0x20000, 8, BEFORE, None),
+        kind=RegionKind.MODULE_GLOBAL,
+        symbol="table",
+        coherence=Coherence.FINE,
+        allocation=AddressRange(address=0x1F000, size_bytes=1 << 20),
+        memory_pointers=(MemoryPointer(region=0, offset=8, region_offset=5000),),
+    )
+    write(tmp_path / "a.aeb", regions=[first, whole])
+
+    with open_bundle(tmp_path / "a.aeb") as bundle:
+        read = bundle.manifest.regions[1]
+
+    for name in ("kind", "symbol", "coherence", "allocation", "memory_pointers"):
+        assert getattr(read, name) == getattr(whole, name)
+
+
+def test_bundle_of_version_1_is_read_as_before() -> None:
+    with open_bundle(FIXTURES / "version_1.aeb") as bundle:
+        bundle.verify()
+        assert bundle.manifest.dispatch == DISPATCH
+        assert bundle.manifest.capture == FACTS
+        first, second = bundle.manifest.regions
+        assert bundle.region_bytes(first, Moment.AFTER) == AFTER
+        assert second.after == second.before
+        assert (first.coherence, first.symbol, first.allocation) == (Coherence.UNKNOWN, None, None)
 
 
 def test_bundle_is_a_plain_zip_of_zstd_frames(tmp_path: Path) -> None:
@@ -226,7 +260,16 @@ def test_zip_directory_with_too_many_entries_is_refused(tmp_path: Path) -> None:
     [
         lambda m: m.update(extra=1),
         lambda m: m.pop("kernarg"),
-        lambda m: m.update(schema_version=2),
+        lambda m: m.update(schema_version=3),
+        lambda m: m.update(schema_version=True),
+        lambda m: m.update(schema_version=1),  # with keys that version 1 does not have
+        lambda m: m["regions"][0].update(symbol="table"),
+        lambda m: m["regions"][0].update(allocation={"address": 0x1000, "size_bytes": 4096}),
+        lambda m: m["regions"][0].update(
+            memory_pointers=[{"region": 2, "offset": 0, "region_offset": 0}]
+        ),
+        lambda m: m["regions"][0]["before"].update(storage="elsewhere"),
+        lambda m: m["dispatch"].update(is_cooperative=1),
         lambda m: m["capture"].update(pause_ms=float("nan")),
         lambda m: m["capture"].update(pause_ms=10**400),
         lambda m: m["dispatch"].update(grid=[1, 1]),
