@@ -1,4 +1,4 @@
-"""Raw bytes to instruction text, through llvm-objdump or the LLVM-C child, surviving a decoder that
+"""Raw bytes to instruction text, through LLVM's library or llvm-objdump, surviving a decoder that
 crashes."""
 
 from __future__ import annotations
@@ -7,11 +7,16 @@ import re
 import struct
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from asmevo.codeobject.llvm import Tool
+from asmevo.codeobject.llvm_service import (
+    LibraryCrash,
+    LibraryError,
+    LlvmService,
+    find_service,
+)
 from asmevo.codeobject.process import Finished, run_tool
 from asmevo.codeobject.target import ELF_MACHINE_AMDGPU, elf_flags
 from asmevo.errors import AssemblerError
@@ -28,8 +33,7 @@ _DATA = (".long", ".short", ".byte")
 _DOUBTFUL = ("/*Invalid register", "Warning:")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
+class Decoded(NamedTuple):
     """One instruction; `text` is empty where LLVM cannot decode."""
 
     offset: int
@@ -47,17 +51,53 @@ def decode(tool: Tool, data: bytes, processor: str) -> list[Decoded]:
     llvm-objdump 22 and LLVM-C crash on some words (SDWA with reserved bits, `7E50ACF9 000706D0` on
     gfx950). Such a word is found by bisection and handed back as undecodable.
     """
-    run = _run_child if tool.kind == "child" else _run_objdump
+    if tool.library and (tool.kind == "library" or find_service(tool.library).is_usable):
+        try:
+            return _decode_in_service(find_service(tool.library), data, processor)
+        except LibraryError as error:
+            raise AssemblerError(f"{tool.library}: {error}") from error
+    return _decode_with_objdump(tool, data, processor)
+
+
+def _decode_in_service(service: LlvmService, data: bytes, processor: str) -> list[Decoded]:
+    try:
+        return _parse_lines(service.request(b"d", processor, data), 0)
+    except LibraryCrash:
+        pass
+    decoded: list[Decoded] = []
+    start = 0
+    for _ in range(_MAX_CRASHES + 1):
+        try:
+            return decoded + _parse_lines(service.request(b"c", processor, data[start:]), start)
+        except LibraryCrash as crash:
+            decoded += _parse_lines(crash.partial, start)
+            start = decoded[-1].offset + decoded[-1].size if decoded else 0
+            decoded.append(Decoded(offset=start, size=4, text=""))
+            start += 4
+    raise AssemblerError(f"LLVM's decoder crashes on more than {_MAX_CRASHES} words of this code")
+
+
+def _parse_lines(answer: bytes, offset: int) -> list[Decoded]:
+    decoded = []
+    for line in answer.decode("ascii", "replace").splitlines():
+        size, _, text = line.partition("\t")
+        one = _decoded(offset, int(size), text)
+        decoded.append(one)
+        offset += one.size
+    return decoded
+
+
+def _decode_with_objdump(tool: Tool, data: bytes, processor: str) -> list[Decoded]:
     decoded: list[Decoded] = []
     start = 0
     for _ in range(_MAX_CRASHES + 1):
         rest = data[start:]
         try:
-            decoded += _shift(run(tool, rest, processor), start)
+            decoded += _shift(_run_objdump(tool, rest, processor), start)
             return decoded
         except _DecoderCrash:
-            good = _longest_good_prefix(rest, lambda part: run(tool, part, processor))
-            decoded += _shift(run(tool, rest[:good], processor), start) if good else []
+            good = _longest_good_prefix(rest, lambda part: _run_objdump(tool, part, processor))
+            decoded += _shift(_run_objdump(tool, rest[:good], processor), start) if good else []
             start = decoded[-1].offset + decoded[-1].size if decoded else 0
             decoded.append(Decoded(offset=start, size=4, text=""))
             start += 4
@@ -90,22 +130,11 @@ def _check(done: Finished, tool: Tool) -> None:
         raise AssemblerError(f"{tool.path}: {lines[0] if lines else 'failed without a message'}")
 
 
-def _run_child(tool: Tool, data: bytes, processor: str) -> list[Decoded]:
-    done = run_tool((*tool.command, processor), data)
-    _check(done, tool)
-    decoded = []
-    for line in done.output.decode("ascii", "replace").splitlines():
-        fields = line.split(" ", 2)
-        text = fields[2] if len(fields) == 3 else ""
-        decoded.append(_decoded(int(fields[0]), int(fields[1]), text))
-    return decoded
-
-
 def _decoded(offset: int, size: int, text: str) -> Decoded:
-    shown = text.partition(" ; ")[0]
-    if any(sign in text for sign in _DOUBTFUL):
-        shown = ""
-    return Decoded(offset=offset, size=size, text=" ".join(shown.split()))
+    if ";" in text or "/*" in text:
+        is_doubtful = any(sign in text for sign in _DOUBTFUL)
+        text = "" if is_doubtful else text.partition(" ; ")[0]
+    return Decoded(offset, size, " ".join(text.split()))
 
 
 def _run_objdump(tool: Tool, data: bytes, processor: str) -> list[Decoded]:

@@ -52,6 +52,8 @@ class Listing:
 
     source: CodeObject
     """The object that this was recovered from, K0: descriptors, metadata and data come from it."""
+    base: CodeObject
+    """The object that LLVM makes of the text of the unedited listing, compared with `source`."""
     instructions: tuple[Instruction, ...]
     kernels: tuple[ListingKernel, ...]
     symbols: tuple[TextSymbol, ...]

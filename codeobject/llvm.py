@@ -8,13 +8,13 @@ import importlib.util
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from asmevo.codeobject.llvm_service import worker_command
 from asmevo.codeobject.process import run_tool
 from asmevo.errors import AssemblerError, MissingToolError, UsageError
 
@@ -23,7 +23,6 @@ __all__ = ["CHOICE_VARIABLE", "Role", "Tool", "find_tool", "find_tools", "instal
 CHOICE_VARIABLE: Final = "ASMEVO_LLVM"
 # Newest first; 19 is the first that serves gfx942.
 _VERSIONS: Final = range(24, 18, -1)
-_DECODER_CHILD: Final = Path(__file__).parent / "decoder_child.py"
 
 
 class Role(StrEnum):
@@ -42,12 +41,14 @@ class Tool:
     command: tuple[str, ...]
     """What precedes the arguments of the tool's `kind`."""
     kind: str
-    """Command line that it understands: `llvm-mc`, `clang`, `ld.lld`, `llvm-objdump` or `child`
-    (our LLVM-C child)."""
+    """Command line that it understands: `llvm-mc`, `clang`, `ld.lld`, `llvm-objdump`; `library` for
+    one that has none."""
     path: str
     version: str
     source: str
     """`rocm`, `system`, `pypi` or the folder named by ASMEVO_LLVM."""
+    library: str = ""
+    """LLVM's shared library for `llvm_service`, where there is one beside the tool."""
 
     @property
     def major(self) -> int:
@@ -150,10 +151,26 @@ def _search(locate: Callable[[str], str | None], source: str) -> dict[Role, Tool
             version = _probe(path, kind) if path else None
             if path and version:
                 found[role] = Tool(
-                    role=role, command=(path,), kind=kind, path=path, version=version, source=source
+                    role=role,
+                    command=(path,),
+                    kind=kind,
+                    path=path,
+                    version=version,
+                    source=source,
+                    library=_library_beside(path, version) if kind == "llvm-objdump" else "",
                 )
                 break
     return found
+
+
+def _library_beside(path: str, version: str) -> str:
+    """LLVM's shared library of the same version, in the `lib` next to the tool's `bin`."""
+    major, minor, _ = version.split(".")
+    folder = Path(path).resolve().parent.parent / "lib"
+    for name in (f"libLLVM.so.{major}.{minor}", f"libLLVM-{major}.so", f"libLLVM.so.{major}"):
+        if (folder / name).is_file():
+            return str(folder / name)
+    return ""
 
 
 def _probe(path: str, kind: str) -> str | None:
@@ -201,8 +218,8 @@ def _from_rocm_llvm() -> dict[Role, Tool]:
     library = _package_file("rocm", "llvm/librocmllvm.so")
     if library is None:
         return {}
-    # Our own child loads the library, so that a decoder crash ends the child and not us.
-    command = (sys.executable, "-I", "-S", str(_DECODER_CHILD), str(library))
+    # A process of ours loads the library, so that a decoder crash ends it and not us.
+    command = worker_command(str(library))
     try:
         done = run_tool((*command, "--version"), timeout_s=20)
     except (AssemblerError, MissingToolError):
@@ -212,8 +229,9 @@ def _from_rocm_llvm() -> dict[Role, Tool]:
     tool = Tool(
         role=Role.DISASSEMBLER,
         command=command,
-        kind="child",
+        kind="library",
         path=str(library),
+        library=str(library),
         version=done.output.decode().strip(),
         source="pypi",
     )

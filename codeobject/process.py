@@ -12,7 +12,7 @@ from typing import Final
 
 from asmevo.errors import AssemblerError, MissingToolError
 
-__all__ = ["Finished", "run_tool"]
+__all__ = ["Finished", "limit_tool", "run_tool", "tool_environment"]
 
 _MEMORY_BYTES: Final = 8 << 30
 _FILE_BYTES: Final = 1 << 30
@@ -37,22 +37,20 @@ class Finished:
 
 def run_tool(command: Sequence[str], data: bytes = b"", *, timeout_s: float = 60.0) -> Finished:
     """Run `command` with `data` on its standard input."""
-    environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
-    environment["LC_ALL"] = "C"
     try:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=tool_environment(),
         )
     except OSError as error:
         raise MissingToolError(
             f"cannot run {command[0]}: {error.strerror or error}", hint="see `asmevo doctor`"
         ) from error
     with process:
-        _limit(process.pid)
+        limit_tool(process.pid)
         try:
             output, errors = process.communicate(data, timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -64,7 +62,14 @@ def run_tool(command: Sequence[str], data: bytes = b"", *, timeout_s: float = 60
     return Finished(code=process.returncode, output=output, errors=errors.decode(errors="replace"))
 
 
-def _limit(pid: int) -> None:
+def tool_environment() -> dict[str, str]:
+    """Our environment without what would load foreign code into a tool."""
+    environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    return environment | {"LC_ALL": "C"}
+
+
+def limit_tool(pid: int) -> None:
+    """Bound memory and files of a tool that was just started."""
     # prlimit after the start instead of preexec_fn, which is not safe in a process with threads. A
     # tool that has already ended needs no limit.
     with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):

@@ -67,6 +67,7 @@ def _take_apart(source: CodeObject) -> Listing:
     }
     return Listing(
         source=source,
+        base=source,
         instructions=instructions,
         kernels=kernels,
         symbols=symbols,
@@ -191,7 +192,7 @@ def _settle(listing: Listing) -> Listing:
         rebuilt = CodeObject.read(link(assembly.object))
         differences = compare(listing.source, rebuilt)
         if not differences:
-            return listing
+            return dataclasses.replace(listing, base=rebuilt)
         settled = _settle_differences(listing, rebuilt, differences)
         if settled == listing:
             raise CodeObjectError(f"the code object cannot be given back: {differences[0]}")

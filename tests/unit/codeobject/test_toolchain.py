@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from asmevo.codeobject import llvm
+from asmevo.codeobject import decoder, llvm, llvm_service
 from asmevo.codeobject.toolchain import assemble, describe, disassemble, link
 from asmevo.errors import AssemblerError, CodeObjectError, MissingToolError, UsageError
 
@@ -151,3 +153,52 @@ def test_choice_that_is_no_folder_is_a_usage_error(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(UsageError, match="is not a folder"):
         assemble("s_nop 0\n", "gfx942")
+
+
+def test_disassemble_with_the_library_and_with_llvm_objdump_agree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tool = llvm.find_tool(llvm.Role.DISASSEMBLER)
+    if tool.kind != "llvm-objdump" or not tool.library:
+        pytest.skip("only one of them here")
+    assert llvm_service.find_service(tool.library).is_usable
+    code = random.Random(5).randbytes(4000) + NOP + bytes.fromhex("0e8a8386 070191be f9ac507e")
+
+    by_library = decoder.decode(tool, code, "gfx942")
+    by_tool = decoder.decode(dataclasses.replace(tool, library=""), code, "gfx942")
+
+    assert by_library == by_tool
+    assert sum(bool(one.text) for one in by_library) > 100
+
+
+def test_service_survives_a_worker_that_was_killed() -> None:
+    service = service_here()
+    assert service.request(b"d", "gfx942", NOP) == b"4\ts_nop 0"
+
+    assert service._process
+    service._process.kill()
+    service._process.wait()
+
+    assert service.request(b"d", "gfx942", NOP) == b"4\ts_nop 0"
+
+
+def test_service_of_a_word_that_crashes_llvm_says_what_came_before() -> None:
+    crasher = bytes.fromhex("f9ac507ed0060700")
+
+    with pytest.raises(llvm_service.LibraryCrash) as caught:
+        service_here().request(b"c", "gfx950", NOP * 2 + crasher)
+
+    assert caught.value.partial.split() == [b"4", b"s_nop", b"0"] * 2
+
+
+def test_service_of_a_library_that_cannot_be_loaded_is_not_usable(tmp_path: Path) -> None:
+    (tmp_path / "libLLVM.so").write_bytes(b"not a library")
+
+    assert not llvm_service.LlvmService(str(tmp_path / "libLLVM.so")).is_usable
+
+
+def service_here() -> llvm_service.LlvmService:
+    library = llvm.find_tool(llvm.Role.DISASSEMBLER).library
+    if not library:
+        pytest.skip("LLVM without a shared library")
+    return llvm_service.find_service(library)
