@@ -113,7 +113,7 @@ struct DispatchOptions {
     bool reverse_waves = false;         // waves of a workgroup take turns from the last to the first
     uint64_t max_wave_instructions = 0; // of a workgroup; 0: the default watchdog
     uint32_t max_idle_ms = 10'000;      // while all resident workgroups wait for one another
-    CheckSet checks = kCheckWaits;
+    CheckSet checks = kNoChecks;
     OnFinding on_finding = OnFinding::kEnd;
     bool fast_matrix = false;           // approximate: matrix operations as plain multiply-adds
     uint64_t seed = 0;                  // permutes turns of waves and, without checks, delays memory; 0: neither

@@ -49,6 +49,19 @@ std::string place(const Dim3& id) {
            std::to_string(id.z) + ")";
 }
 
+std::string report_at(const DispatchContext& dispatch, uint64_t pc, const std::string& what, const Dim3& group,
+                      uint32_t wave, int lane) {
+    const KernelImage& kernel = *dispatch.request->kernel;
+    const std::string instruction = instruction_text(*kernel.code, pc);
+    std::string text = "kernel " + kernel.name + ": " + what + "\n  at +" + hex(pc - kernel.entry) +
+                       (instruction.empty() ? "" : ": " + instruction) + ", " + place(group) + ", wave " +
+                       std::to_string(wave);
+    if (lane >= 0) {
+        text += ", lane " + std::to_string(lane);
+    }
+    return text + listing(dispatch, pc);
+}
+
 const char* state_name(WaveState state) {
     switch (state) {
         case WaveState::kRunning: case WaveState::kYielded: return "running";
@@ -67,15 +80,11 @@ std::string place_text(const Wave& wave, uint64_t pc) {
 
 std::string fault_report(const DispatchContext& dispatch, const Wave& wave, uint64_t pc,
                          const Fault& fault) {
-    const KernelImage& kernel = *dispatch.request->kernel;
-    std::string instruction = instruction_text(*kernel.code, pc);
-    std::string text = "kernel " + kernel.name + ": " + fault.what() + "\n  at +" +
-                       hex(pc - kernel.entry) + (instruction.empty() ? "" : ": " + instruction) + ", " +
-                       place(wave.group->id) + ", wave " + std::to_string(wave.wave_id);
-    if (fault.lane >= 0) {
-        text += ", lane " + std::to_string(fault.lane);
-    }
-    return text + listing(dispatch, pc);
+    return report_at(dispatch, pc, fault.what(), wave.group->id, wave.wave_id, fault.lane);
+}
+
+std::string finding_report(const DispatchContext& dispatch, const Finding& finding) {
+    return report_at(dispatch, finding.key.pc, finding.message, finding.workgroup, finding.wave, finding.lane);
 }
 
 std::string endless_report(const DispatchContext& dispatch, const Workgroup& group,

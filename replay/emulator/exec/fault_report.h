@@ -12,6 +12,8 @@ namespace asmevo::emulator {
 
 std::string fault_report(const DispatchContext& dispatch, const Wave& wave, uint64_t pc,
                          const Fault& fault);
+/// The same of a finding that ends the launch at its end.
+std::string finding_report(const DispatchContext& dispatch, const Finding& finding);
 /// `why` a workgroup never ends, and where its waves are; the loops that they are in are shown.
 std::string endless_report(const DispatchContext& dispatch, const Workgroup& group,
                            const std::vector<SpinWatch>& spins, const std::string& why);

@@ -61,6 +61,10 @@ void GridRun::run(DispatchResult& result) {
     for (std::thread& helper : helpers) {
         helper.join();
     }
+    if (context_.undefined_memory) {
+        const std::string failure = context_.undefined_memory->report(context_, collected_.findings);
+        report_ = report_.empty() ? failure : report_;
+    }
     result.ok = report_.empty();
     result.report = report_;
     result.waves = waves_;
@@ -69,9 +73,6 @@ void GridRun::run(DispatchResult& result) {
         result.modelled_cycles = modelled_cycles(request_, collected_.timing);
     }
     write_profile(result);
-    if (context_.undefined_memory) {
-        context_.undefined_memory->report(context_, collected_.findings);
-    }
     result.findings = collected_.findings.take();
 }
 

@@ -99,7 +99,7 @@ DispatchOptions& options() {
             if (parse_checks(checks, initial.checks)) {
                 initial.on_finding = OnFinding::kCollect;
             } else {
-                log_error("ASMEVO_EMULATOR_CHECKS=%s: unknown check; the usual ones are made", checks);
+                log_error("ASMEVO_EMULATOR_CHECKS=%s: unknown check; none is made", checks);
             }
         }
         return initial;

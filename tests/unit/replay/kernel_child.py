@@ -19,6 +19,7 @@ class _Runtime:
     def __init__(self, path: str) -> None:
         self.library = ctypes.CDLL(path)
         self.library.asmevo_emulator_last_report.restype = ctypes.c_char_p
+        self.library.asmevo_emulator_set_option(b"checks", b"waits")
 
     def call(self, name: str, *arguments: Any) -> None:
         status = getattr(self.library, name)(*arguments)

@@ -174,3 +174,14 @@ def test_finding_of_a_store_names_instruction_and_lane() -> None:
     assert finding["instruction"] == "global_store_dword v0, v5, s[4:5]"
     assert finding["lane"] == 4
     assert finding["count"] == 60
+
+
+def test_undefined_store_ends_the_launch_where_findings_do() -> None:
+    outcome = run_kernel(START + STORE + WAIT + "  s_endpgm", options={"checks": "undefined"})
+
+    assert outcome.status == 719
+    assert "stores undefined data that stays in memory at 0x" in outcome.report
+    assert (
+        "global_store_dword v0, v5, s[4:5], workgroup (0, 0, 0), wave 0, lane 0" in outcome.report
+    )
+    assert [item["rule"] for item in outcome.findings] == ["undefined-store"]

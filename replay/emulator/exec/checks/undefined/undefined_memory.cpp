@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "exec/dispatch.h"
+#include "exec/fault_report.h"
 #include "exec/listing.h"
 
 namespace asmevo::emulator {
@@ -31,7 +32,7 @@ uint8_t UndefinedMemory::undefined_bytes(uint64_t dword) const {
     return known == stores_.end() ? uint8_t{0} : known->second.bytes;
 }
 
-void UndefinedMemory::report(const DispatchContext& dispatch, FindingLog& log) const {
+std::string UndefinedMemory::report(const DispatchContext& dispatch, FindingLog& log) const {
     const Dim3& grid = dispatch.request->grid;
     const CodeSegment& code = *dispatch.request->kernel->code;
     // By the first place of each instruction, so that the order of the table does not show.
@@ -41,6 +42,7 @@ void UndefinedMemory::report(const DispatchContext& dispatch, FindingLog& log) c
         at->second.first = std::min(at->second.first, dword);
         ++at->second.second;
     }
+    std::string failure;
     for (const auto& [pc, found] : first) {
         Finding* finding = log.note({"undefined-store", pc, 0});
         if (!finding) {
@@ -58,7 +60,11 @@ void UndefinedMemory::report(const DispatchContext& dispatch, FindingLog& log) c
         finding->wave = store.wave;
         finding->lane = store.lane;
         finding->message = "stores undefined data that stays in memory at " + finding->where;
+        if (failure.empty() && dispatch.options->on_finding == OnFinding::kEnd) {
+            failure = finding_report(dispatch, *finding);
+        }
     }
+    return failure;
 }
 
 }  // namespace asmevo::emulator

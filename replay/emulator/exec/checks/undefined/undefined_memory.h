@@ -25,8 +25,9 @@ class UndefinedMemory {
     void store(uint64_t dword, uint8_t written, const Store& by);
     /// Bit per undefined byte.
     uint8_t undefined_bytes(uint64_t dword) const;
-    /// What stayed to the dispatch's end: one finding for each instruction that stored it.
-    void report(const DispatchContext& dispatch, FindingLog& log) const;
+    /// What stayed to the dispatch's end: one finding for each instruction that stored it. The text of the launch's
+    /// failure where findings end it and there is one; otherwise empty.
+    std::string report(const DispatchContext& dispatch, FindingLog& log) const;
 
   private:
     static constexpr size_t kMost = 1 << 20;
