@@ -14,6 +14,16 @@ __all__ = ["Difference", "compare"]
 _ENTRY_BYTES = slice(16, 24)
 
 
+class _Missing:
+    """Equal to no value that metadata can hold."""
+
+    def __str__(self) -> str:
+        return "nothing"
+
+
+_MISSING = _Missing()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One difference; `str()` gives one line."""
@@ -92,8 +102,7 @@ def _notes(first: CodeObject, second: CodeObject) -> Iterator[Difference]:
 def _trees(path: str, first: object, second: object) -> Iterator[Difference]:
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         for key in dict.fromkeys((*first, *second)):
-            missing = "nothing"
-            yield from _trees(f"{path}/{key}", first.get(key, missing), second.get(key, missing))
+            yield from _trees(f"{path}/{key}", first.get(key, _MISSING), second.get(key, _MISSING))
     elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         for number, (one, other) in enumerate(zip(first, second, strict=True)):
             yield from _trees(f"{path}/{number}", one, other)

@@ -83,6 +83,22 @@ class KernelDescriptor:
         return self.rsrc2 >> 1 & 0x1F
 
     @property
+    def initial_sgpr_count(self) -> int:
+        """SGPRs that hold something when the wave starts: user SGPRs, workgroup ids, workgroup
+        info and the scratch offset; preloaded arguments are user SGPRs."""
+        return self.user_sgpr_count + (self.rsrc2 >> 7 & 0xF).bit_count() + (self.rsrc2 & 1)
+
+    @property
+    def enables_private_segment(self) -> bool:
+        """True when scratch is set up for the wave."""
+        return bool(self.rsrc2 & 1)
+
+    @property
+    def uses_dynamic_stack(self) -> bool:
+        """True when the size of the private segment is not all that the code may use."""
+        return bool(self.properties >> 11 & 1)
+
+    @property
     def accum_offset(self) -> int:
         """First AGPR in the unified register file of gfx90a and gfx94x, 4 to 256."""
         return ((self.rsrc3 & 0x3F) + 1) * 4

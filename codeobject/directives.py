@@ -13,6 +13,7 @@ from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.descriptor import KernelDescriptor
 from asmevo.codeobject.metadata_text import emit_bytes
 from asmevo.codeobject.symbol_name import quote_symbol
+from asmevo.codeobject.target import HAS_ARCHITECTED_FLAT_SCRATCH, HAS_UNIFIED_REGISTERS
 
 __all__ = ["emit_descriptor"]
 
@@ -52,8 +53,6 @@ _PROPERTIES: Final = (
     (11, 1, "uses_dynamic_stack", 0),
 )
 _SGPR_LIMIT: Final = 102
-_ARCHITECTED_FLAT_SCRATCH: Final = ("gfx940", "gfx941", "gfx942", "gfx950")
-_HAS_ACCUM_OFFSET: Final = ("gfx90a", *_ARCHITECTED_FLAT_SCRATCH)
 
 
 def emit_descriptor(kernel: Kernel, source: CodeObject, *, raw: bool) -> Iterator[str]:
@@ -69,7 +68,7 @@ def emit_descriptor(kernel: Kernel, source: CodeObject, *, raw: bool) -> Iterato
 
 def _directives(fields: KernelDescriptor, source: CodeObject) -> Iterator[tuple[str, int]]:
     target = source.target
-    has_architected = target in _ARCHITECTED_FLAT_SCRATCH
+    has_architected = target in HAS_ARCHITECTED_FLAT_SCRATCH
     yield "group_segment_fixed_size", fields.group_segment_size
     yield "private_segment_fixed_size", fields.private_segment_size
     yield "kernarg_size", fields.kernarg_size
@@ -86,7 +85,7 @@ def _directives(fields: KernelDescriptor, source: CodeObject) -> Iterator[tuple[
     yield from _bit_fields(fields.rsrc2, ((0, 1, scratch, 0), *_RSRC2))
     yield from _registers(fields, source)
     yield from _bit_fields(fields.rsrc1, _RSRC1)
-    if target in _HAS_ACCUM_OFFSET:
+    if target in HAS_UNIFIED_REGISTERS:
         yield from _bit_fields(fields.rsrc3, ((16, 1, "tg_split", 0),))
 
 
@@ -94,7 +93,7 @@ def _registers(fields: KernelDescriptor, source: CodeObject) -> Iterator[tuple[s
     """Register counts that give the same granules; LLVM adds the reserved SGPRs to the count
     itself."""
     target = source.target
-    if target in _HAS_ACCUM_OFFSET:
+    if target in HAS_UNIFIED_REGISTERS:
         yield "next_free_vgpr", fields.allocated_vgprs
         yield "accum_offset", fields.accum_offset
     else:
@@ -102,7 +101,7 @@ def _registers(fields: KernelDescriptor, source: CodeObject) -> Iterator[tuple[s
         yield "next_free_vgpr", ((fields.rsrc1 & 0x3F) + 1) * granule
     yield "reserve_vcc", 0
     extra = 0
-    if target in _ARCHITECTED_FLAT_SCRATCH:
+    if target in HAS_ARCHITECTED_FLAT_SCRATCH:
         extra = 6
     elif target.startswith("gfx9"):
         yield "reserve_flat_scratch", 0

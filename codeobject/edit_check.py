@@ -13,6 +13,7 @@ from asmevo.codeobject.descriptor import PRELOAD_PROLOGUE_BYTES
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.instruction_text import has_encoding_suffix, normalize_text
 from asmevo.codeobject.listing import Listing
+from asmevo.codeobject.resource_fields import expect_object
 from asmevo.codeobject.toolchain import disassemble
 from asmevo.codeobject.unwind import SECTION_NAME
 from asmevo.errors import AssemblerError
@@ -31,7 +32,7 @@ def check_edit(listing: Listing, rebuilt: CodeObject) -> None:
         _check_instruction(one, decoded[places[one.id]], decoded, places)
     _check_entries(listing, rebuilt, decoded, places)
     check_addresses(listing, rebuilt, decoded, places)
-    for difference in compare(listing.source, rebuilt):
+    for difference in compare(expect_object(listing), rebuilt):
         if not _is_expected(difference):
             raise AssemblerError(f"the edit changed what it must not: {difference}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from asmevo.codeobject.data_section import emit_data_sections
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.listing import Listing, TextSymbol
 from asmevo.codeobject.metadata_text import emit_metadata
+from asmevo.codeobject.resource_fields import expect_object
 from asmevo.codeobject.symbol_name import quote_symbol
 
 __all__ = ["Emitted", "emit"]
@@ -35,6 +37,9 @@ def emit(listing: Listing, *, measured: bool = False) -> Emitted:
     With `measured`, a section `.asmevo.sizes` holds the offset of every instruction as 32-bit
     words, to find those that the assembler encodes in another size.
     """
+    source = expect_object(listing)
+    if source is not listing.source:
+        listing = dataclasses.replace(listing, source=source)
     lines: list[str] = []
     numbers: dict[int, int] = {}
     lines += _header(listing)
@@ -55,7 +60,7 @@ def emit(listing: Listing, *, measured: bool = False) -> Emitted:
         lines += _symbol_start(symbol, shown)
     lines.append(f"{END_LABEL}:")
     lines += emit_data_sections(listing)
-    lines += emit_metadata(listing.source, raw=listing.has_raw_metadata)
+    lines += emit_metadata(source, raw=listing.has_raw_metadata)
     if measured:
         lines.append('\t.section .asmevo.sizes,"",@progbits')
         lines += [f"\t.long .Lm{one.id}-.Ltext" for one in listing.instructions]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from asmevo.codeobject.branch import END_LABEL, label_of
 from asmevo.codeobject.code_object import CodeObject
@@ -12,7 +12,7 @@ from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.instruction_text import parse_instruction
 from asmevo.errors import UsageError
 
-__all__ = ["Listing", "ListingKernel", "TextSymbol"]
+__all__ = ["Demand", "Identity", "Listing", "ListingKernel", "TextSymbol"]
 
 # Old id to the id that takes its place; None for "none is left on that side".
 _Redirect = Mapping[int, int | None]
@@ -47,6 +47,14 @@ class ListingKernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Memory that an edit asks for beyond what can be read off its code, in bytes."""
+
+    group_segment_size: int = 0
+    private_segment_size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """Recovered assembly of one code object. Immutable: every edit gives a new listing."""
 
@@ -68,6 +76,10 @@ class Listing:
     """Kernels whose descriptor is kept as bytes, since no directives express it."""
     has_raw_metadata: bool
     """True when the metadata note is kept as bytes."""
+    demands: Mapping[str, Demand] = field(default_factory=dict)
+    """Memory asked for, by kernel name."""
+    origin: Listing | None = None
+    """The listing as recovered, that this is an edit of; None for that one itself."""
 
     @property
     def arch(self) -> str:
@@ -76,10 +88,8 @@ class Listing:
 
     @property
     def is_edited(self) -> bool:
-        """True when the instructions are not those of `source` in their order."""
-        return self.next_id != len(self.instructions) or any(
-            one.id != place or one.offset < 0 for place, one in enumerate(self.instructions)
-        )
+        """True when this is not the listing that was recovered."""
+        return self.origin is not None
 
     def to_assembly(self) -> str:
         """The whole object as assembly text that `rebuild` takes."""
@@ -163,6 +173,28 @@ class Listing:
         backward.setdefault(after_id, identifier)
         return self._rebased(changed, forward, backward, ())
 
+    def reserve(
+        self, kernel: str, *, group_segment_size: int = 0, private_segment_size: int = 0
+    ) -> Listing:
+        """Ask for LDS of a workgroup and scratch of a lane, in bytes, for kernel `kernel`.
+
+        K0's sizes stay the least. What launches add as dynamic LDS comes on top.
+        """
+        if all(one.name != kernel for one in self.kernels):
+            raise UsageError(f"no kernel {kernel[:120]} in the listing")
+        if min(group_segment_size, private_segment_size) < 0 or private_segment_size % 4:
+            raise UsageError("sizes to reserve must not be negative, scratch in whole dwords")
+        demand = Demand(
+            group_segment_size=group_segment_size, private_segment_size=private_segment_size
+        )
+        return dataclasses.replace(
+            self, demands={**self.demands, kernel: demand}, origin=self.origin or self
+        )
+
+    def demand(self, kernel: str) -> Demand:
+        """Memory asked for by edits of kernel `kernel`."""
+        return self.demands.get(kernel, Demand())
+
     def _refuse_blocked(self) -> None:
         if self.edit_blockers:
             raise UsageError(f"the listing cannot be edited: {self.edit_blockers[0]}")
@@ -236,6 +268,7 @@ class Listing:
             symbols=tuple(_rebase_symbol(one, firsts, lasts) for one in self.symbols),
             kernels=tuple(_rebase_kernel(one, firsts, lasts) for one in self.kernels),
             next_id=self.next_id + len(added),
+            origin=self.origin or self,
         )
         edited._refuse_empty_ranges()
         return edited
@@ -246,6 +279,24 @@ class Listing:
             first, last = symbol.first_id, symbol.last_id
             if last is not None and (first is None or places[first] > places[last]):
                 raise UsageError(f"{symbol.name} would have no instructions left")
+
+
+class Identity:
+    """A listing as a key of caches: equal only to itself, as comparing contents would cost more."""
+
+    __slots__ = ("listing",)
+
+    def __init__(self, listing: Listing) -> None:
+        """Keep the listing alive, so that its identity stays its own."""
+        self.listing = listing
+
+    def __eq__(self, other: object) -> bool:
+        """True for the same listing."""
+        return isinstance(other, Identity) and self.listing is other.listing
+
+    def __hash__(self) -> int:
+        """By identity."""
+        return id(self.listing)
 
 
 def _rebase_symbol(symbol: TextSymbol, firsts: _Redirect, lasts: _Redirect) -> TextSymbol:

@@ -9,6 +9,8 @@ from asmevo.errors import UsageError
 
 __all__ = [
     "ELF_MACHINE_AMDGPU",
+    "HAS_ARCHITECTED_FLAT_SCRATCH",
+    "HAS_UNIFIED_REGISTERS",
     "MACHINES",
     "elf_flags",
     "feature_state",
@@ -37,6 +39,11 @@ MACHINES: Final[dict[int, str]] = {
     0x48: "gfx1200",
     0x4E: "gfx1201",
 }
+
+HAS_ARCHITECTED_FLAT_SCRATCH: Final = ("gfx940", "gfx941", "gfx942", "gfx950")
+"""Processors whose hardware sets FLAT_SCRATCH up."""
+HAS_UNIFIED_REGISTERS: Final = ("gfx90a", *HAS_ARCHITECTED_FLAT_SCRATCH)
+"""Processors with VGPRs and AGPRs in one file, parted by accum_offset."""
 
 # First LLVM that knows the processor well enough for recovery; older ones print and encode some
 # forms differently.

@@ -11,6 +11,7 @@ from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
 from asmevo.codeobject.code_object import CodeObject, content_hash
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.rebuild import rebuild_listing
+from asmevo.codeobject.resources import ResourceRefusal
 from asmevo.errors import AssemblerError, CodeObjectError, GateError, UsageError
 from asmevo.files import write_whole
 from asmevo.optimizer.gate.cost import Cost, compare_costs, read_cost
@@ -99,6 +100,8 @@ class Gate:
         try:
             data = rebuild_listing(listing)
             rebuilt = CodeObject.read(data)
+        except ResourceRefusal as refusal:
+            return _reject(Status.STATIC_REJECTED, str(refusal))
         except (AssemblerError, CodeObjectError) as error:
             return _reject(Status.ASSEMBLER_REJECTED, str(error))
         if rebuilt.text.data == self._k0.text.data:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from asmevo.codeobject.abi import check_abi
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
 from asmevo.codeobject.analysis.dependence import BlockItem, must_keep_order, reads_of
 from asmevo.codeobject.analysis.hazard import Hazard
@@ -31,24 +32,11 @@ _LONGEST_REACH = 20
 
 
 def find_interface_changes(k0: CodeObject, candidate: CodeObject) -> Iterator[str]:
-    """Whatever a launch sees of the object must be as it was: only code may differ."""
-    if candidate.target_id != k0.target_id or candidate.version != k0.version:
-        yield "the target or the code object version changed"
-    if candidate.metadata != k0.metadata:
-        yield "the metadata changed"
-    before = {kernel.name: kernel for kernel in k0.kernels}
-    after = {kernel.name: kernel for kernel in candidate.kernels}
-    if before.keys() != after.keys():
-        yield "the kernels changed"
-        return
-    for name, kernel in before.items():
-        if _without_entry(kernel.descriptor) != _without_entry(after[name].descriptor):
-            yield f"the descriptor of {name} changed"
+    """Whatever a launch sees of the object must be as it was: only code and resources may differ.
 
-
-def _without_entry(descriptor: bytes) -> bytes:
-    """A descriptor without the entry's distance (bytes 16 to 23), which moves with the code."""
-    return descriptor[:16] + descriptor[24:]
+    That the resources are those that the code needs is what rebuilding proves.
+    """
+    yield from (f"a launch would differ: {one}" for one in check_abi(k0, candidate))
 
 
 def find_static_faults(parent: KernelView, candidate: KernelView) -> Iterator[str]:

@@ -159,11 +159,12 @@ def test_interface_of_the_same_object_is_unchanged() -> None:
 def test_interface_with_another_descriptor_or_metadata_is_reported() -> None:
     code_object = CodeObject.read(build_kernel(BODY))
     (kernel,) = code_object.kernels
-    other = dataclasses.replace(kernel, descriptor=b"\x01" + kernel.descriptor[1:])
+    other = dataclasses.replace(
+        kernel, descriptor=kernel.descriptor[:8] + b"\x01" + kernel.descriptor[9:]
+    )
 
-    changed = dataclasses.replace(code_object, kernels=(other,), metadata={})
+    changed = dataclasses.replace(code_object, kernels=(other,), metadata={}, metadata_note=b"")
 
-    assert list(find_interface_changes(code_object, changed)) == [
-        "the metadata changed",
-        "the descriptor of work changed",
-    ]
+    found = list(find_interface_changes(code_object, changed))
+    assert found[0] == "a launch would differ: descriptor work: byte 8: 10000000 and 01000000"
+    assert any("metadata /amdhsa.kernels" in one for one in found)

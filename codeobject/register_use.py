@@ -1,0 +1,96 @@
+"""The registers that code names, and why it may use more than it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from asmevo.codeobject.analysis.register import (
+    FLAT_SCRATCH,
+    SGPR_MASK,
+    VCC,
+    RegisterSet,
+    parse_registers,
+)
+from asmevo.codeobject.instruction import Instruction
+from asmevo.errors import CodeObjectError
+
+__all__ = ["RegisterUse", "find_register_use", "is_register_indexing"]
+
+_VGPR_BASE: Final = 256
+_AGPR_BASE: Final = 512
+_FILE_SIZE: Final = 256
+_NUMBERED_SGPRS: Final = 102
+_READS_VCC: Final = ("v_div_fmas_",)
+# Flat and scratch accesses take their aperture or base from FLAT_SCRATCH on gfx90a.
+_USES_FLAT_SCRATCH: Final = ("flat_", "scratch_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterUse:
+    """Registers from number 0 to the highest one that is named, by register file."""
+
+    vgprs: int
+    agprs: int
+    sgprs: int
+    """Numbered ones; VCC, FLAT_SCRATCH and XNACK_MASK lie behind them."""
+    uses_vcc: bool
+    uses_flat_scratch: bool
+    open_ends: tuple[str, ...]
+    """Why the code may use registers that it does not name; empty when it cannot."""
+
+    @property
+    def total_vgprs(self) -> int:
+        """Registers of the unified file of gfx90a and later: the AGPRs begin at a multiple of 4."""
+        return -(-self.vgprs // 4) * 4 + self.agprs if self.agprs else self.vgprs
+
+
+def find_register_use(
+    instructions: Iterable[Instruction], open_ends: Iterable[str] = ()
+) -> RegisterUse:
+    """What `instructions` name. `open_ends` are reasons that are known already.
+
+    It goes by operand text, which LLVM prints in full for every tuple, not by the tables of
+    effects: an instruction that these lack must count too.
+
+    Raises:
+        CodeObjectError: an operand names a register that does not exist.
+    """
+    named: RegisterSet = 0
+    flat = False
+    reasons = list(open_ends)
+    for one in instructions:
+        named |= _named_by(one.mnemonic, one.operands)
+        flat = flat or one.mnemonic.startswith(_USES_FLAT_SCRATCH)
+        if is_register_indexing(one.mnemonic):
+            reasons.append(f"{one.mnemonic} reaches registers by number")
+        elif one.mnemonic == ".long":
+            reasons.append("it holds words that are not decoded")
+    return RegisterUse(
+        vgprs=_count(named, _VGPR_BASE, _FILE_SIZE),
+        agprs=_count(named, _AGPR_BASE, _FILE_SIZE),
+        sgprs=_count(named & SGPR_MASK, 0, _NUMBERED_SGPRS),
+        uses_vcc=bool(named & VCC),
+        uses_flat_scratch=flat or bool(named & FLAT_SCRATCH),
+        open_ends=tuple(dict.fromkeys(reasons)),
+    )
+
+
+def is_register_indexing(mnemonic: str) -> bool:
+    """True for instructions that pick registers by a number in M0 or in an SGPR."""
+    return "movrel" in mnemonic or mnemonic.startswith("s_set_gpr_idx_")
+
+
+@lru_cache(maxsize=65536)
+def _named_by(mnemonic: str, operands: str) -> RegisterSet:
+    try:
+        named = parse_registers(operands)
+    except ValueError as error:
+        raise CodeObjectError(f"{mnemonic}: {error}") from error
+    return named | VCC if mnemonic.startswith(_READS_VCC) else named
+
+
+def _count(named: RegisterSet, base: int, size: int) -> int:
+    return (named >> base & ((1 << size) - 1)).bit_length()

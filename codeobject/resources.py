@@ -1,0 +1,302 @@
+"""Registers, LDS and scratch that a kernel must be given, recomputed from its code.
+
+Counts: LLVM AMDGPUUsage, "compute_pgm_rsrc1/3 for GFX90A, GFX940": VGPRs and AGPRs share one file
+in granules of 8, AGPRs start at accum_offset, a multiple of 4; SGPRs in granules of 16, VCC,
+XNACK_MASK and FLAT_SCRATCH counted behind the numbered ones.
+
+The rule. A count of K0 that K0's code explains follows the code, up and down. One that is higher
+than its code explains is K0's choice (registers reached by number, calls by pointer, a limit on
+occupancy) and stays the least. LDS and scratch grow to what constant addresses prove or to what
+was asked for; they vanish only with the last instruction that could reach them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from asmevo.codeobject.code_object import CodeObject, Kernel
+from asmevo.codeobject.code_reach import CodeMap
+from asmevo.codeobject.instruction import Instruction
+from asmevo.codeobject.listing import Demand, Identity, Listing, ListingKernel
+from asmevo.codeobject.memory_use import MemoryUse, find_memory_use
+from asmevo.codeobject.register_use import RegisterUse, find_register_use, is_register_indexing
+from asmevo.codeobject.target import HAS_ARCHITECTED_FLAT_SCRATCH, HAS_UNIFIED_REGISTERS
+from asmevo.errors import CodeObjectError
+
+__all__ = [
+    "MAX_LDS_BYTES",
+    "CodeNeed",
+    "KernelPlan",
+    "ResourceRefusal",
+    "Resources",
+    "compute_resources",
+    "declared_resources",
+    "granules",
+    "measure_need",
+    "plan_resources",
+]
+
+_VGPR_GRANULE: Final = 8
+_SGPR_GRANULE: Final = 16
+_MAX_TOTAL_VGPRS: Final = 512
+_MAX_ACCUM_OFFSET: Final = 256
+MAX_LDS_BYTES: Final[Mapping[str, int]] = {"gfx950": 160 << 10}
+"""LDS of a workgroup; 64 KiB for processors that are not named."""
+_USUAL_LDS_BYTES: Final = 64 << 10
+_MAX_SCRATCH_BYTES: Final = 128 << 10
+_DYNAMIC_LDS: Final = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
+
+
+class ResourceRefusal(CodeObjectError):
+    """What a kernel needs after an edit cannot be told, or no hardware has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a kernel is given."""
+
+    accum_offset: int
+    """First AGPR in the unified file, and how many VGPRs there are before it."""
+    allocated_vgprs: int
+    """VGPRs and AGPRs of a lane, with the gap between them."""
+    allocated_sgprs: int
+    group_segment_size: int
+    private_segment_size: int
+
+    @property
+    def allocated_agprs(self) -> int:
+        """AGPRs of a lane."""
+        return max(0, self.allocated_vgprs - self.accum_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeNeed:
+    """What the code of a kernel and of the functions that it calls uses."""
+
+    registers: RegisterUse
+    memory: MemoryUse
+    sgprs: int
+    """Numbered SGPRs and the special ones behind them."""
+
+    @property
+    def accum_offset(self) -> int:
+        """Least start of the AGPRs."""
+        return _round_up(max(1, self.registers.vgprs), 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPlan:
+    """What an edit does to the resources of one kernel."""
+
+    kernel: Kernel
+    """As K0 has it."""
+    given: Resources
+    needed: Resources
+    before: CodeNeed
+    after: CodeNeed
+
+
+def measure_need(listing: Listing, name: str) -> CodeNeed:
+    """What the code of kernel `name` uses as the listing stands."""
+    return _measure(CodeMap(listing), _entry(listing, name), listing.source)
+
+
+def declared_resources(kernel: Kernel) -> Resources:
+    """What the descriptor of a kernel gives it."""
+    fields = kernel.fields
+    return Resources(
+        accum_offset=fields.accum_offset,
+        allocated_vgprs=fields.allocated_vgprs,
+        allocated_sgprs=_round_up(fields.allocated_sgprs, _SGPR_GRANULE),
+        group_segment_size=fields.group_segment_size,
+        private_segment_size=fields.private_segment_size,
+    )
+
+
+def compute_resources(listing: Listing, name: str) -> Resources:
+    """What kernel `name` must be given; for an unedited listing what K0 gives it.
+
+    Raises:
+        ResourceRefusal: it cannot be told, or is more than the hardware has.
+    """
+    kernel = listing.source.kernel(name)
+    if listing.origin is None:
+        return declared_resources(kernel)
+    return next(one.needed for one in plan_resources(listing) if one.kernel.name == kernel.name)
+
+
+def plan_resources(listing: Listing) -> tuple[KernelPlan, ...]:
+    """For an edited listing, the resources of every kernel before and after.
+
+    Raises:
+        ResourceRefusal: as for `compute_resources`.
+    """
+    origin = listing.origin or listing
+    old, new = _code_map(Identity(origin)), CodeMap(listing)
+    plans = []
+    for kernel, entry in zip(listing.source.kernels, listing.kernels, strict=True):
+        before = _cached_need(Identity(origin), kernel.name)
+        first = _entry(origin, kernel.name)
+        untouched = new.own_code(entry) == old.own_code(first) and new.is_closed(entry)
+        after = before if untouched else _measure(new, entry, listing.source)
+        plans.append(_plan_kernel(listing, kernel, before, after))
+    return tuple(plans)
+
+
+def _plan_kernel(listing: Listing, kernel: Kernel, before: CodeNeed, after: CodeNeed) -> KernelPlan:
+    given = declared_resources(kernel)
+    needed = given
+    if after is not before or listing.demand(kernel.name) != Demand():
+        if listing.source.target not in HAS_UNIFIED_REGISTERS:
+            raise ResourceRefusal(f"resources of {listing.source.target} are not recomputed")
+        _refuse_new_indexing(listing, before, after)
+        needed = Resources(
+            **_vector_registers(given, before, after),
+            allocated_sgprs=_scalar_registers(kernel, given, before, after),
+            group_segment_size=_group_segment(listing, kernel, before, after),
+            private_segment_size=_private_segment(listing, kernel, before, after),
+        )
+        _refuse_beyond_hardware(needed, listing.source.target, kernel.name)
+    return KernelPlan(kernel=kernel, given=given, needed=needed, before=before, after=after)
+
+
+def _entry(listing: Listing, name: str) -> ListingKernel:
+    return next(one for one in listing.kernels if one.name == name)
+
+
+def _measure(code: CodeMap, entry: ListingKernel, source: CodeObject) -> CodeNeed:
+    reach = code.find_reach(entry)
+    registers = find_register_use(reach.instructions, reach.open_ends)
+    return CodeNeed(
+        registers=registers,
+        memory=find_memory_use(reach.instructions, code.entered),
+        sgprs=registers.sgprs + _extra_sgprs(registers, source),
+    )
+
+
+@lru_cache(maxsize=4)
+def _code_map(origin: Identity) -> CodeMap:
+    return CodeMap(origin.listing)
+
+
+@lru_cache(maxsize=1024)
+def _cached_need(origin: Identity, name: str) -> CodeNeed:
+    listing = origin.listing
+    return _measure(_code_map(origin), _entry(listing, name), listing.source)
+
+
+def _refuse_new_indexing(listing: Listing, before: CodeNeed, after: CodeNeed) -> None:
+    """K0's counts bound what its own code reaches without naming it; nothing bounds new code."""
+    known = set(before.registers.open_ends)
+    reasons = [one for one in after.registers.open_ends if one not in known]
+    reasons += [
+        f"the edit adds {one.mnemonic}"
+        for one in listing.instructions
+        if one.offset < 0 and _is_open(one)
+    ]
+    if reasons:
+        raise ResourceRefusal(f"registers cannot be recomputed: {reasons[0]}")
+
+
+def _is_open(one: Instruction) -> bool:
+    return is_register_indexing(one.mnemonic) or one.mnemonic in ("s_swappc_b64", "s_setpc_b64")
+
+
+def _vector_registers(given: Resources, before: CodeNeed, after: CodeNeed) -> dict[str, int]:
+    """`accum_offset` and `allocated_vgprs`."""
+    used = after.registers
+    is_open = bool(used.open_ends or before.registers.open_ends)
+    explained = given.accum_offset == before.accum_offset and given.allocated_vgprs == granules(
+        before.registers.total_vgprs, _VGPR_GRANULE
+    )
+    if explained and not is_open:
+        return {
+            "accum_offset": after.accum_offset,
+            "allocated_vgprs": granules(used.total_vgprs, _VGPR_GRANULE),
+        }
+    offset = max(given.accum_offset, after.accum_offset)
+    agprs = max(used.agprs, given.allocated_agprs if is_open else 0)
+    total = max(given.allocated_vgprs, offset + agprs if agprs else used.vgprs)
+    return {"accum_offset": offset, "allocated_vgprs": granules(total, _VGPR_GRANULE)}
+
+
+def _scalar_registers(kernel: Kernel, given: Resources, before: CodeNeed, after: CodeNeed) -> int:
+    needed = granules(after.sgprs, _SGPR_GRANULE)
+    explained = given.allocated_sgprs == granules(before.sgprs, _SGPR_GRANULE)
+    if not explained or after.registers.open_ends or before.registers.open_ends:
+        return max(given.allocated_sgprs, needed)
+    # The hardware writes these before the first instruction, whether it reads them or not.
+    start = kernel.fields.initial_sgpr_count
+    least = min(given.allocated_sgprs, granules(start + after.sgprs - after.registers.sgprs, 16))
+    return max(needed, least)
+
+
+def _group_segment(listing: Listing, kernel: Kernel, before: CodeNeed, after: CodeNeed) -> int:
+    given = kernel.fields.group_segment_size
+    asked = listing.demand(kernel.name).group_segment_size
+    if before.memory.may_use_lds and not after.memory.may_use_lds and not after.registers.open_ends:
+        return asked
+    size = max(given, asked)
+    end = after.memory.lds_end
+    if end <= max(size, before.memory.lds_end):
+        return size
+    takes_dynamic = given == 0 or any(one.value_kind in _DYNAMIC_LDS for one in kernel.arguments)
+    if takes_dynamic and not asked:
+        raise ResourceRefusal(
+            f"the edit uses LDS up to byte {end}; what a launch adds to the {given} bytes of "
+            f"{kernel.name[:120]} is not known",
+            hint="ask for the size with Listing.reserve",
+        )
+    return end
+
+
+def _private_segment(listing: Listing, kernel: Kernel, before: CodeNeed, after: CodeNeed) -> int:
+    given = kernel.fields.private_segment_size
+    asked = listing.demand(kernel.name).private_segment_size
+    gone = before.memory.may_use_scratch and not after.memory.may_use_scratch
+    if gone and not after.registers.open_ends and not kernel.fields.uses_dynamic_stack:
+        return asked
+    size = max(given, asked)
+    if after.memory.scratch_end > before.memory.scratch_end:
+        size = max(size, _round_up(after.memory.scratch_end, 4))
+    target = listing.source.target
+    is_set_up = kernel.fields.enables_private_segment or target in HAS_ARCHITECTED_FLAT_SCRATCH
+    if size > given and not is_set_up:
+        raise ResourceRefusal(
+            f"{kernel.name[:120]} has no scratch, and on {target} its code would have to set it up"
+        )
+    return size
+
+
+def _extra_sgprs(registers: RegisterUse, source: CodeObject) -> int:
+    """VCC, XNACK_MASK, FLAT_SCRATCH: pairs at the top of the allocation, each implying those below
+    (LLVM IsaInfo::getNumExtraSGPRs)."""
+    if source.target in HAS_ARCHITECTED_FLAT_SCRATCH or registers.uses_flat_scratch:
+        return 6
+    if source.xnack in ("any", "on"):
+        return 4
+    return 2 if registers.uses_vcc else 0
+
+
+def _refuse_beyond_hardware(needed: Resources, target: str, name: str) -> None:
+    limits = (
+        ("vector registers", needed.allocated_vgprs, _MAX_TOTAL_VGPRS),
+        ("VGPRs", needed.accum_offset, _MAX_ACCUM_OFFSET),
+        ("bytes of LDS", needed.group_segment_size, MAX_LDS_BYTES.get(target, _USUAL_LDS_BYTES)),
+        ("bytes of scratch", needed.private_segment_size, _MAX_SCRATCH_BYTES),
+    )
+    for what, count, most in limits:
+        if count > most:
+            raise ResourceRefusal(f"{name[:120]} would need {count} {what}, above {most}")
+
+
+def granules(count: int, granule: int) -> int:
+    """Registers that are allocated for `count`: at least one granule."""
+    return _round_up(max(1, count), granule)
+
+
+def _round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule
