@@ -29,7 +29,7 @@ GridRun::GridRun(const DispatchRequest& request, const DispatchOptions& options)
     context_.max_wave_instructions =
         options.max_wave_instructions ? options.max_wave_instructions : kDefaultWatchdog;
     if (options.checks & kCheckUndefined) {
-        context_.undefined_memory = std::make_shared<UndefinedMemory>();
+        context_.undefined_memory = std::make_shared<UndefinedMemory>(UnwrittenMemory::get().ranges());
     }
     total_ = uint64_t{request.grid.x} * request.grid.y * request.grid.z;
     resident_ = resident_workgroups(request);

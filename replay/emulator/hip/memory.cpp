@@ -12,6 +12,7 @@
 #include "hip/stream.h"
 #include "memory/arena.h"
 #include "memory/host_mappings.h"
+#include "memory/unwritten.h"
 
 namespace asmevo::emulator::hip {
 namespace {
@@ -38,7 +39,11 @@ Error allocate_to(void** out, uint64_t size_bytes, MemoryKind kind, unsigned fla
     if (size_bytes == 0) {
         return kSuccess;
     }
-    *out = reinterpret_cast<void*>(allocate(size_bytes, kind, flags));
+    const uint64_t base = allocate(size_bytes, kind, flags);
+    if (base != 0 && (dispatch_options().checks & kCheckUndefined)) {
+        UnwrittenMemory::get().add(base, size_bytes);
+    }
+    *out = reinterpret_cast<void*>(base);
     return *out ? kSuccess : kOutOfMemory;
 }
 
@@ -96,6 +101,7 @@ bool release_in_launch(uint64_t address) {
     g_allocated -= found->second.size;
     allocations().erase(found);
     AddressSpace::get().remove(address);
+    UnwrittenMemory::get().remove(address);
     Arena::get().unmap(address);
     return true;
 }

@@ -108,9 +108,13 @@ def run_kernel(
     block: tuple[int, int, int] = (64, 1, 1),
     data: bytes = bytes(1024),
     output_bytes: int = 1024,
+    cleared_bytes: int | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Assemble, load and launch `body` once."""
+    """Assemble, load and launch `body` once.
+
+    `cleared_bytes` of the output are set to zero before it, all unless told otherwise.
+    """
     from asmevo.codeobject import toolchain
 
     text = kernel_text(
@@ -123,6 +127,7 @@ def run_kernel(
         block=block,
         data=data,
         output_bytes=output_bytes,
+        cleared_bytes=cleared_bytes,
         options=options,
     )
 
@@ -137,6 +142,7 @@ def run_image(
     data: bytes = bytes(1024),
     output_bytes: int = 1024,
     number: int | None = None,
+    cleared_bytes: int | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Load a code object and launch a kernel of (output, input) or (output, input, number).
@@ -151,6 +157,7 @@ def run_image(
         "data": data.hex(),
         "output_bytes": output_bytes,
         "number": number,
+        "cleared_bytes": output_bytes if cleared_bytes is None else cleared_bytes,
         "options": {"checks": "waits"} | dict(options or {}),
     }
     done = subprocess.run(
@@ -202,7 +209,7 @@ def _child() -> None:
     out, source = ctypes.c_void_p(), ctypes.c_void_p()
     assert hip.hipMalloc(ctypes.byref(out), ctypes.c_size_t(size)) == 0
     assert hip.hipMalloc(ctypes.byref(source), ctypes.c_size_t(len(data))) == 0
-    assert hip.hipMemset(out, 0, ctypes.c_size_t(size)) == 0
+    assert hip.hipMemset(out, 0, ctypes.c_size_t(request["cleared_bytes"])) == 0
     assert hip.hipMemcpy(source, data, ctypes.c_size_t(len(data)), 1) == 0
     values = [out, source]
     if request["number"] is not None:

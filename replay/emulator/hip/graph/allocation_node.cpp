@@ -10,6 +10,7 @@
 #include "hip/launch.h"
 #include "memory/address_space.h"
 #include "memory/arena.h"
+#include "memory/unwritten.h"
 
 namespace asmevo::emulator::hip {
 namespace {
@@ -65,6 +66,9 @@ bool GraphAllocation::activate() {
     is_active_ = true;
     s.used += size_;
     s.used_high = std::max(s.used_high, s.used);
+    if (dispatch_options().checks & kCheckUndefined) {
+        UnwrittenMemory::get().add(address_, size_);
+    }
     AddressSpace::get().add({address_, size_, MemoryKind::kDevice, true});
     return true;
 }
@@ -79,6 +83,7 @@ bool GraphAllocation::deactivate() {
     is_active_ = false;
     s.used -= size_;
     AddressSpace::get().remove(address_);
+    UnwrittenMemory::get().remove(address_);
     return true;
 }
 

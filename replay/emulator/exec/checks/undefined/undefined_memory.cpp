@@ -10,7 +10,7 @@
 namespace asmevo::emulator {
 
 void UndefinedMemory::store(uint64_t dword, uint8_t written, const Store& by) {
-    if (by.bytes == 0 && is_empty()) {
+    if (by.bytes == 0 && !has_stores()) {
         return;
     }
     std::lock_guard lock(mutex_);
@@ -26,7 +26,7 @@ void UndefinedMemory::store(uint64_t dword, uint8_t written, const Store& by) {
     count_.store(stores_.size(), std::memory_order_relaxed);
 }
 
-uint8_t UndefinedMemory::undefined_bytes(uint64_t dword) const {
+uint8_t UndefinedMemory::stored_bytes(uint64_t dword) const {
     std::lock_guard lock(mutex_);
     auto known = stores_.find(dword);
     return known == stores_.end() ? uint8_t{0} : known->second.bytes;

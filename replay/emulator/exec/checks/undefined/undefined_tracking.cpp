@@ -115,7 +115,7 @@ void UndefinedTracker::note(const Wave& wave, const Inst& inst, const FlowPlan& 
                             access.kind == AccessShape::Kind::kAddtid ||
                             access.kind == AccessShape::Kind::kScratch || access.loads_to_lds;
     const bool uses_scc = shadow.scc && (inst.info->flags & (kReadsScc | kWritesScc));
-    if (!reads && !writes && !has_memory && !uses_scc && memory_.is_empty()) {
+    if (!reads && !writes && !has_memory && !uses_scc && !meets_undefined(wave, inst, plan, access)) {
         return;
     }
     Step step{wave, inst, plan, access, pc, shadow, plan.shadow};

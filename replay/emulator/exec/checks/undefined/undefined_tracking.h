@@ -29,7 +29,7 @@ struct WaveShadow {
 
 class UndefinedTracker {
   public:
-    UndefinedTracker(Reporter& reporter, UndefinedMemory& memory) : reporter_(reporter), memory_(memory) {}
+    UndefinedTracker(Reporter& reporter, UndefinedMemory& memory) : reporter_(reporter), memory_(memory), unwritten_(memory.unwritten()) {}
 
     /// The workgroup's start state is set up: what still holds the fill pattern was not written.
     void restart(const Workgroup& group);
@@ -60,8 +60,20 @@ class UndefinedTracker {
     void flow_any(Step& step, LaneArray& low, LaneArray& high, uint64_t& lanes);
     void flow_matrix(Step& step);
     void flow_lane_atomic(Step& step);
+    bool meets_undefined(const Wave& wave, const Inst& inst, const FlowPlan& plan, const AccessShape& access);
+    bool meets_undefined_scalar(const Wave& wave, const Inst& inst);
+    bool is_undefined(const Access& access);
+    uint8_t undefined_bytes(uint64_t dword);
+    void find_undefined(Step& step, const Access& access, uint8_t* bits);
+    uint8_t* private_bits(Step& step, const Access& access);
+    void note_written(const Access& access);
+    void set_undefined(Step& step, const Access& access, const uint8_t* bits);
     void flow_load(Step& step);
+    void load_to_lds(Step& step);
+    void load_scalar(Step& step);
+    void load_vector(Step& step);
     void flow_store(Step& step);
+    void flow_atomic(Step& step);
     void flow_scalar(Step& step);
     void write_scalar(Step& step, uint64_t undefined, int which);
     void check_exec(Step& step, uint64_t undefined);
@@ -70,9 +82,11 @@ class UndefinedTracker {
 
     Reporter& reporter_;
     UndefinedMemory& memory_;
+    UnwrittenView unwritten_;
     Workgroup group_;  // of the shadows: its LDS holds the undefined bits of the real one
     std::vector<std::unique_ptr<WaveShadow>> waves_;
     std::vector<uint32_t> scratch_;
+    Accesses accesses_;
 };
 
 }  // namespace asmevo::emulator
