@@ -1,24 +1,15 @@
-"""One kernel of a listing with its analyses, each worked out when first asked for."""
+"""One kernel of a listing with its analyses and what only mutators and the gate ask for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from asmevo.codeobject.analysis.control_flow import Program, read_program
 from asmevo.codeobject.analysis.dependence import BlockItem
-from asmevo.codeobject.analysis.exec_state import ExecState, analyse_exec_state
-from asmevo.codeobject.analysis.hazard import Hazard, HazardDistances, count_wait_states
-from asmevo.codeobject.analysis.identity import is_identity
-from asmevo.codeobject.analysis.liveness import Liveness, analyse_liveness
+from asmevo.codeobject.analysis.hazard import count_wait_states
+from asmevo.codeobject.analysis.kernel_analysis import KernelAnalysis, analyse_kernel
 from asmevo.codeobject.analysis.memory_dependence import may_order_by_wait
-from asmevo.codeobject.analysis.wait_state import (
-    Instance,
-    Waits,
-    WaitViolation,
-    analyse_waits,
-    find_wait_violations,
-)
+from asmevo.codeobject.analysis.wait_state import Instance
 from asmevo.codeobject.listing import Listing
 
 __all__ = ["FILLERS", "KernelView", "view_kernel"]
@@ -28,48 +19,8 @@ FILLERS = ("s_waitcnt", "s_nop")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelView:
+class KernelView(KernelAnalysis):
     """What mutators and the static gate look at. Analyses refuse with `AnalysisRefusal`."""
-
-    listing: Listing
-    kernel: str
-    arch: str
-    program: Program
-
-    @cached_property
-    def exec_state(self) -> ExecState:
-        """Where EXEC is the entry mask."""
-        return analyse_exec_state(self.program)
-
-    @cached_property
-    def liveness(self) -> Liveness:
-        """Registers read later."""
-        return analyse_liveness(self.program, self.exec_state)
-
-    @cached_property
-    def waits(self) -> Waits:
-        """Outstanding memory operations."""
-        return analyse_waits(self.program)
-
-    @cached_property
-    def wait_violations(self) -> tuple[WaitViolation, ...]:
-        """Uses of registers that may still be loading."""
-        return find_wait_violations(self.waits)
-
-    @cached_property
-    def hazards(self) -> tuple[Hazard, ...]:
-        """Pairs of instructions with too few wait states between them."""
-        return self.distances.find_hazards()
-
-    @cached_property
-    def distances(self) -> HazardDistances:
-        """Recent hazard producers."""
-        return HazardDistances(self.program, self.arch)
-
-    @cached_property
-    def wait_states(self) -> tuple[int, ...]:
-        """Wait states that each instruction gives."""
-        return tuple(count_wait_states(one) for one in self.program.instructions)
 
     @cached_property
     def outstanding_at_sync(self) -> dict[int, frozenset[Instance]]:
@@ -108,16 +59,6 @@ class KernelView:
             return True
         return effect.is_pinned and not effect.is_terminator
 
-    def is_identity(self, position: int) -> bool:
-        """True when the instruction certainly leaves every register as it is."""
-        return is_identity(self.program, position, denormals=self._denormals)
-
-    @cached_property
-    def _denormals(self) -> int:
-        """FLOAT_DENORM_MODE_32: bits 16 and 17 of COMPUTE_PGM_RSRC1, byte 48 of the descriptor."""
-        kernel = next(one for one in self.listing.source.kernels if one.name == self.kernel)
-        return kernel.descriptor[50] & 3
-
     def is_filler(self, position: int) -> bool:
         """True for s_waitcnt and s_nop."""
         return self.program.instructions[position].mnemonic in FILLERS
@@ -155,12 +96,5 @@ def view_kernel(listing: Listing, kernel: str) -> KernelView:
     Raises:
         AnalysisRefusal: the kernel has something that the analyses do not understand.
     """
-    entry = next(one for one in listing.kernels if one.name == kernel)
-    return KernelView(
-        listing=listing,
-        kernel=kernel,
-        arch=listing.source.target,
-        program=read_program(
-            listing.kernel_instructions(kernel), sorted({entry.first_id, entry.body_id})
-        ),
-    )
+    known = analyse_kernel(listing, kernel)
+    return KernelView(listing=listing, kernel=kernel, arch=known.arch, program=known.program)

@@ -6,8 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from asmevo.codeobject.analysis.dominance import (
+    DominatorTree,
+    build_dominator_tree,
+    reverse_post_order,
+)
 from asmevo.codeobject.analysis.effect import Effect
 from asmevo.codeobject.analysis.effects import effect_of
+from asmevo.codeobject.analysis.loops import LoopForest, find_loops
 from asmevo.codeobject.instruction import Instruction
 from asmevo.errors import CodeObjectError
 
@@ -57,57 +63,39 @@ class Program:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Reachable blocks in reverse post-order: predecessors first, save for loop back-edges."""
-        seen: set[int] = set()
-        finished: list[int] = []
-        for entry in self.entries:
-            stack = [(entry, iter(self.blocks[entry].successors))] if entry not in seen else []
-            seen.add(entry)
-            while stack:
-                index, successors = stack[-1]
-                following = next((at for at in successors if at not in seen), None)
-                if following is None:
-                    finished.append(index)
-                    stack.pop()
-                else:
-                    seen.add(following)
-                    stack.append((following, iter(self.blocks[following].successors)))
-        return tuple(reversed(finished))
+        return reverse_post_order(self._successors, self.entries)
 
     @cached_property
-    def dominators(self) -> dict[int, frozenset[int]]:
-        """For each reachable block, the blocks that every path from an entry to it passes."""
-        every = self.reachable
-        found = {index: every for index in self.order}
-        for entry in self.entries:
-            found[entry] = frozenset({entry})
-        changed = True
-        while changed:
-            changed = False
-            for index in self.order:
-                if index in self.entries:
-                    continue
-                before = [found[at] for at in self.blocks[index].predecessors if at in every]
-                now = frozenset.intersection(*before) | {index}
-                changed |= now != found[index]
-                found[index] = now
-        return found
+    def dominators(self) -> DominatorTree:
+        """Which reachable blocks every path from an entry to a block passes."""
+        return build_dominator_tree(self._successors, self._predecessors, self.entries)
 
     @cached_property
-    def loops(self) -> tuple[frozenset[int], ...]:
-        """Natural loops, as sets of block indices; loops with one head are one loop."""
-        bodies: dict[int, set[int]] = {}
-        for index in self.order:
-            for head in self.blocks[index].successors:
-                if head not in self.dominators[index]:
-                    continue
-                body = bodies.setdefault(head, {head})
-                pending = [index]
-                while pending:
-                    at = pending.pop()
-                    if at not in body:
-                        body.add(at)
-                        pending += self.blocks[at].predecessors
-        return tuple(frozenset(body) for body in bodies.values())
+    def post_dominators(self) -> DominatorTree:
+        """Which blocks every path from a reachable block to the end of the program passes.
+
+        A block from which no path leads to an end (of an endless loop) is not in the tree.
+        """
+        ends = [index for index in self.order if not self.blocks[index].successors]
+        reachable = self.reachable
+        backward = [
+            [at for at in block.predecessors if at in reachable] if block.index in reachable else []
+            for block in self.blocks
+        ]
+        return build_dominator_tree(backward, self._successors, ends)
+
+    @cached_property
+    def loops(self) -> LoopForest:
+        """Natural loops with their nesting, and cycles that are none."""
+        return find_loops(self.order, self._successors, self._predecessors, self.dominators)
+
+    @cached_property
+    def _successors(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(block.successors for block in self.blocks)
+
+    @cached_property
+    def _predecessors(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(block.predecessors for block in self.blocks)
 
 
 def read_program(instructions: Sequence[Instruction], entries: Iterable[int]) -> Program:

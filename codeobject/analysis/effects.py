@@ -15,6 +15,26 @@ from asmevo.codeobject.instruction import Instruction
 __all__ = ["effect_of"]
 
 _MEMORY_PREFIXES = ("buffer_", "global_", "flat_", "scratch_", "ds_")
+# Why no table may hold these: what they do depends on values, or is not this kernel's code.
+_REFUSED = {
+    "s_setpc_b64": "it jumps to an address in registers",
+    "s_swappc_b64": "it calls an address in registers",
+    "s_call_b64": "it calls a function",
+    "s_rfe_b64": "it returns from a trap",
+    "s_cbranch_g_fork": "it runs both sides of a branch by a stack of masks",
+    "s_cbranch_i_fork": "it runs both sides of a branch by a stack of masks",
+    "s_cbranch_join": "it goes where a stack of masks says",
+    "s_trap": "it enters the trap handler",
+    "s_setvskip": "it may switch vector instructions off",
+    "s_set_gpr_idx_on": "VGPRs are picked by an index at run time",
+    "s_set_gpr_idx_off": "VGPRs are picked by an index at run time",
+    "s_set_gpr_idx_idx": "VGPRs are picked by an index at run time",
+    "s_set_gpr_idx_mode": "VGPRs are picked by an index at run time",
+    "s_movrels_b32": "SGPRs are picked by an index at run time",
+    "s_movrels_b64": "SGPRs are picked by an index at run time",
+    "s_movreld_b32": "SGPRs are picked by an index at run time",
+    "s_movreld_b64": "SGPRs are picked by an index at run time",
+}
 _NO_OPERANDS = Operands(values=(), modifiers={})
 
 
@@ -34,7 +54,8 @@ def _effect_of_text(mnemonic: str, operand_text: str) -> Effect:
     except (ValueError, IndexError) as error:
         return _unknown(mnemonic, str(error))
     if effect is None:
-        return _unknown(mnemonic, f"{mnemonic} is not in the tables of effects")
+        reason = _REFUSED.get(base, f"{mnemonic} is not in the tables of effects")
+        return _unknown(mnemonic, reason)
     return replace(effect, encoding=encoding) if encoding else effect
 
 

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program
 from asmevo.codeobject.analysis.effect import Effect
-from asmevo.codeobject.analysis.hazard_rules import SUPPORTED_ARCHS, Traits, find_requirements
+from asmevo.codeobject.analysis.hazard_rules import (
+    SUPPORTED_ARCHS,
+    Requirement,
+    Traits,
+    find_requirements,
+)
 from asmevo.codeobject.analysis.memory_clause import (
     CLAUSE_UNITS,
     breaks_clause,
@@ -79,20 +84,42 @@ class HazardDistances:
         self._program = program
         self._arch = arch
         self._traits = tuple(Traits(effect=effect) for effect in program.effects)
+        self._states = tuple(count_wait_states(one) for one in program.instructions)
         self._before: dict[int, Distances] = {index: {} for index in program.order}
-        pending = list(program.order)
+        own = {index: self._summarise(index) for index in program.order}
+        pending = set(program.order)
         while pending:
-            index = pending.pop(0)
-            after = dict(self._before[index])
-            for position in self._positions(index):
-                after = self._advance(position, after)
-            for successor in program.blocks[index].successors:
-                known = self._before[successor]
-                nearer = {at: d for at, d in after.items() if d < known.get(at, _FAR)}
-                if nearer:
-                    known.update(nearer)
-                    if successor not in pending:
-                        pending.append(successor)
+            for index in program.order:
+                if index not in pending:
+                    continue
+                pending.discard(index)
+                after = self._pass_block(index, *own[index])
+                for successor in program.blocks[index].successors:
+                    known = self._before[successor]
+                    nearer = {at: d for at, d in after.items() if d < known.get(at, _FAR)}
+                    if nearer:
+                        known.update(nearer)
+                        pending.add(successor)
+
+    def _summarise(self, block: int) -> tuple[Distances, int]:
+        """The block's own producers by their distance from its end, and its wait states."""
+        own: Distances = {}
+        distance = 0
+        for position in reversed(self._positions(block)):
+            if distance >= _LONGEST_REACH:
+                break
+            if distance < self._traits[position].reach:
+                own[position] = distance
+            distance += self._states[position]
+        return own, distance
+
+    def _pass_block(self, block: int, own: Distances, states: int) -> Distances:
+        after = {
+            producer: distance + states
+            for producer, distance in self._before[block].items()
+            if distance + states < self._traits[producer].reach
+        }
+        return after | own
 
     def before(self, block: int) -> Distances:
         """Producers in front of a block."""
@@ -122,7 +149,7 @@ class HazardDistances:
         program = self._program
         walk = self._walk(program.block_at[position])
         producers = next(distances for at, distances in walk if at == position)
-        slack = own = count_wait_states(program.instructions[position])
+        slack = own = self._states[position]
         if self._parts_clauses(position):
             slack -= 1
         pending = [(at, own) for at in self._followers(position)]
@@ -130,10 +157,10 @@ class HazardDistances:
         while pending and slack:
             at, gone = pending.pop()
             for producer, distance in producers.items():
-                for one in find_requirements(self._traits[producer], self._traits[at], self._arch):
+                for one in self._requirements(producer, at):
                     if one.states:
                         slack = max(min(slack, distance + gone - one.states), 0)
-            gone += count_wait_states(program.instructions[at])
+            gone += self._states[at]
             if gone < _LONGEST_REACH + own:
                 new = {(following, gone) for following in self._followers(at)} - seen
                 seen |= new
@@ -167,26 +194,28 @@ class HazardDistances:
         return range(self._program.blocks[block].start, self._program.blocks[block].end)
 
     def _walk(self, block: int) -> Iterator[tuple[int, Distances]]:
+        """Each position with the producers in front of it that are not out of reach."""
         distances = self._before[block]
         for position in self._positions(block):
             yield position, distances
-            distances = self._advance(position, distances)
+            states = self._states[position]
+            distances = {
+                producer: distance + states
+                for producer, distance in distances.items()
+                if distance + states < self._traits[producer].reach
+            }
+            if self._traits[position].reach:
+                distances[position] = 0
 
-    def _advance(self, position: int, distances: Distances) -> Distances:
-        states = count_wait_states(self._program.instructions[position])
-        after = {
-            producer: distance + states
-            for producer, distance in distances.items()
-            if distance + states < self._traits[producer].reach
-        }
-        if self._traits[position].reach:
-            after[position] = 0
-        return after
+    def _requirements(self, producer: int, consumer: int) -> Iterator[Requirement]:
+        first, second = self._traits[producer], self._traits[consumer]
+        if first.triggers & second.touches:
+            yield from find_requirements(first, second, self._arch)
 
     def _check(self, position: int, distances: Distances) -> Iterator[Hazard]:
-        instructions, consumer = self._program.instructions, self._traits[position]
+        instructions = self._program.instructions
         for producer, distance in distances.items():
-            for requirement in find_requirements(self._traits[producer], consumer, self._arch):
+            for requirement in self._requirements(producer, position):
                 if distance < requirement.states:
                     yield Hazard(
                         producer=instructions[producer].id,

@@ -143,6 +143,23 @@ class Traits:
         return effect.reads & VECTOR_MASK & ~memory.address_registers
 
     @cached_property
+    def triggers(self) -> RegisterSet:
+        """Registers of which a consumer must touch one for any rule behind this producer."""
+        if self.is_matrix:
+            # Rules behind DGEMM look at the kind of the consumer alone.
+            is_double = "_f64" in self.effect.base
+            return -1 if is_double else self.effect.writes | self.vector_reads
+        if self.is_memory:
+            return self.wide_store_data | self.vector_writes
+        return self.effect.writes
+
+    @cached_property
+    def touches(self) -> RegisterSet:
+        """Registers through which this consumer may meet a producer."""
+        effect = self.effect
+        return effect.reads | effect.writes | (EXEC if effect.unit is Unit.VMEM else 0)
+
+    @cached_property
     def reach(self) -> int:
         """No rule asks this producer for more wait states than that."""
         if self.is_matrix:

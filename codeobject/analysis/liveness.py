@@ -1,7 +1,6 @@
 """Which registers may still be read. A masked write does not end the life of what it overwrites.
 
-Scalar writes kill. A vector write kills only where EXEC is what it was at entry (`exec_state`):
-lanes that were off at entry never hold anything that a correct kernel reads.
+What ends a value is in `exec_state.find_full_writes`.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asmevo.codeobject.analysis.control_flow import Program
-from asmevo.codeobject.analysis.exec_state import ExecState
-from asmevo.codeobject.analysis.register import VECTOR_MASK, RegisterSet
+from asmevo.codeobject.analysis.exec_state import ExecState, find_full_writes
+from asmevo.codeobject.analysis.register import RegisterSet
 
 __all__ = ["Liveness", "analyse_liveness"]
 
@@ -24,7 +23,7 @@ class Liveness:
 
 def analyse_liveness(program: Program, exec_state: ExecState) -> Liveness:
     """Backward data flow to a fixed point."""
-    kills = tuple(_killed(program, exec_state, at) for at in range(len(program.instructions)))
+    kills = find_full_writes(program, exec_state)
     live_in = {index: 0 for index in program.order}
     changed = True
     while changed:
@@ -51,12 +50,3 @@ def _live_out(program: Program, live_in: dict[int, RegisterSet], index: int) -> 
     for successor in program.blocks[index].successors:
         found |= live_in[successor]
     return found
-
-
-def _killed(program: Program, exec_state: ExecState, at: int) -> RegisterSet:
-    effect = program.effects[at]
-    if effect.merges:
-        return 0
-    if exec_state.is_entry_mask[at]:
-        return effect.writes
-    return effect.writes & ~VECTOR_MASK

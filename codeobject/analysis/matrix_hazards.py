@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from asmevo.codeobject.analysis.effect import Effect, Unit
 from asmevo.codeobject.analysis.register import RegisterSet, parse_registers
@@ -37,12 +38,17 @@ class MatrixOperation:
 
 def read_matrix_operation(effect: Effect, arch: str) -> MatrixOperation:
     """Pipeline, passes and operands of a matrix instruction."""
-    match = MATRIX.fullmatch(effect.base)
+    return _read(effect.base, effect.operands.values, arch)
+
+
+@lru_cache(maxsize=16384)
+def _read(base: str, values: tuple[str, ...], arch: str) -> MatrixOperation:
+    match = MATRIX.fullmatch(base)
     if match is None:
-        raise ValueError(f"{effect.base} is not a matrix instruction")
-    destination, first, second, third = (parse_registers(v) for v in effect.operands.values[:4])
+        raise ValueError(f"{base} is not a matrix instruction")
+    destination, first, second, third = (parse_registers(value) for value in values[:4])
     accumulates = match["kind"] == "smfmac"
-    scales = parse_registers(" ".join(effect.operands.values[4:]))
+    scales = parse_registers(" ".join(values[4:]))
     kind = {"f32": MatrixKind.SGEMM, "f64": MatrixKind.DGEMM}.get(match["type"], MatrixKind.XDL)
     return MatrixOperation(
         kind=kind,

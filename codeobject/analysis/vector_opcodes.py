@@ -8,7 +8,7 @@ from asmevo.codeobject.analysis.effect import Effect, Unit
 from asmevo.codeobject.analysis.operand import Operands
 from asmevo.codeobject.analysis.register import EXEC, MODE, VCC, parse_registers
 
-__all__ = ["MATRIX", "TRANSCENDENTALS", "describe_vector", "is_dot"]
+__all__ = ["MATRIX", "TRANSCENDENTALS", "describe_vector", "is_dot", "reads_lane_mask"]
 
 
 def _expand(table: str) -> frozenset[str]:
@@ -193,6 +193,15 @@ MATRIX = re.compile(
 def is_dot(base: str) -> bool:
     """True for the dot products of VOP2 and VOP3P."""
     return base.startswith("v_dot")
+
+
+def reads_lane_mask(base: str) -> bool:
+    """True when the result depends on the lane beside the values of the lane's operands.
+
+    Selects, carries and division steps take a bit of a mask for each lane; lane counts and
+    exchanges look at others.
+    """
+    return base not in _PLAIN or base.startswith(("v_cndmask", "v_mbcnt"))
 
 
 def describe_vector(base: str, encoding: str, operands: Operands) -> Effect | None:

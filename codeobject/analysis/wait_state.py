@@ -220,6 +220,23 @@ class Waits:
             step_wait_state(self.program, state, position)
         return state
 
+    def retired(self, position: int) -> frozenset[Instance]:
+        """What the wait at a position covers: may be outstanding before it, is over behind it.
+
+        An operation that raised two counters is over when both say so.
+        """
+        state = self.before(position)
+        outstanding = state.instances()
+        step_wait_state(self.program, state, position)
+        return outstanding - state.instances()
+
+    def pending_registers(self, position: int) -> RegisterSet:
+        """Registers that some operation may still fill in front of a position."""
+        found = 0
+        for producer in self.before(position).outstanding():
+            found |= self.program.effects[producer].loaded
+        return found
+
     def before(self, position: int) -> WaitState:
         """State in front of one instruction."""
         for at, state in self.walk(self.program.block_at[position]):
@@ -235,17 +252,35 @@ def analyse_waits(program: Program) -> Waits:
         AnalysisRefusal: a wait has a form that is not understood.
     """
     states = {index: WaitState() for index in program.order}
-    pending = list(program.order)
+    events = {index: _find_events(program, index) for index in program.order}
+    pending = set(program.order)
     while pending:
-        index = pending.pop(0)
-        state = states[index].copy()
-        block = program.blocks[index]
-        for position in range(block.start, block.end):
-            step_wait_state(program, state, position)
-        for successor in block.successors:
-            if states[successor].join(state) and successor not in pending:
-                pending.append(successor)
+        for index in program.order:
+            if index not in pending:
+                continue
+            pending.discard(index)
+            state = states[index]
+            if events[index]:
+                state = state.copy()
+                for position in events[index]:
+                    step_wait_state(program, state, position)
+            for successor in program.blocks[index].successors:
+                if states[successor].join(state):
+                    pending.add(successor)
     return Waits(program=program, block_states=states)
+
+
+def _find_events(program: Program, block: int) -> tuple[int, ...]:
+    """Positions of a block that change the state."""
+    bounds = program.blocks[block]
+    effects = program.effects
+    return tuple(
+        position
+        for position in range(bounds.start, bounds.end)
+        if effects[position].counts_vm
+        or effects[position].counts_lgkm
+        or effects[position].base == "s_waitcnt"
+    )
 
 
 def step_wait_state(program: Program, state: WaitState, position: int) -> None:

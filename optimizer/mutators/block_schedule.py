@@ -41,7 +41,7 @@ class BlockSchedule:
     def propose(self, view: KernelView) -> Iterator[Proposal]:
         """One proposal for each block that has another order; blocks in loops first."""
         program = view.program
-        looped = frozenset().union(*program.loops)
+        looped = program.loops.blocks
         for block in sorted(program.order, key=lambda one: one not in looped):
             items = view.block_items(block)
             if len(items) < 3:

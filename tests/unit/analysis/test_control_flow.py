@@ -7,6 +7,7 @@ from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, read_progra
 from asmevo.codeobject.analysis.exec_state import analyse_exec_state
 from asmevo.codeobject.analysis.liveness import analyse_liveness
 from asmevo.codeobject.analysis.register import VECTOR_MASK, parse_registers
+from asmevo.codeobject.analysis.uniformity import analyse_uniformity
 
 LOOP = """
 s_mov_b32 s0, 0
@@ -34,8 +35,8 @@ def test_program_of_a_loop_has_its_blocks_and_back_edge() -> None:
 
     assert [(block.start, block.end) for block in program.blocks] == [(0, 1), (1, 4), (4, 5)]
     assert program.blocks[1].successors == (1, 2)
-    assert program.loops == (frozenset({1}),)
-    assert program.dominators[2] == frozenset({0, 1, 2})
+    assert [loop.body for loop in program.loops.loops] == [frozenset({1})]
+    assert program.dominators.ancestors(2) == (2, 1, 0)
 
 
 def test_program_with_an_unknown_instruction_is_refused() -> None:
@@ -117,3 +118,57 @@ def test_liveness_of_an_unmasked_write_ends_the_old_value() -> None:
     after = analyse_liveness(program, analyse_exec_state(program)).after
 
     assert not after[0] & VECTOR_MASK
+
+
+@pytest.mark.parametrize(
+    ("branch", "flags"),
+    [
+        ("s_cbranch_execz join", (True, True, False, True, True)),
+        ("s_cbranch_scc0 join", (True, True, False, False, True)),
+        ("s_cbranch_execnz join", (True, True, False, False, True)),
+    ],
+)
+def test_exec_is_nonempty_behind_the_branch_that_tested_it(
+    branch: str, flags: tuple[bool, ...]
+) -> None:
+    text = (
+        f"v_nop\ns_and_saveexec_b64 s[2:3], vcc\n{branch}\nv_nop\n"
+        "join:\ns_or_b64 exec, exec, s[2:3]\nv_nop\ns_endpgm"
+    )
+
+    found = analyse_exec_state(program_of(text)).is_nonempty
+
+    assert (*found[:4], found[5]) == flags
+
+
+UNIFORM = """
+v_mov_b32_e32 v1, s0
+v_add_u32_e32 v2, v1, v1
+v_add_u32_e32 v3, v0, v1
+v_cndmask_b32_e32 v4, v1, v2, vcc
+v_mov_b32_dpp v5, v1 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1
+v_mbcnt_lo_u32_b32 v6, -1, v1
+global_load_dword v7, v[1:2], off
+s_and_saveexec_b64 s[2:3], vcc
+v_mov_b32_e32 v8, s0
+v_mov_b32_e32 v2, s0
+s_endpgm
+"""
+
+
+def test_uniform_registers_come_from_scalars_under_the_entry_mask() -> None:
+    program = program_of(UNIFORM)
+
+    before = analyse_uniformity(program, analyse_exec_state(program)).before
+
+    assert before[7] == parse_registers("v[1:2]")
+    assert before[10] == parse_registers("v1")
+
+
+def test_register_is_uniform_at_a_join_only_when_it_is_on_every_path() -> None:
+    text = "s_cbranch_scc0 other\nv_mov_b32_e32 v1, s0\nv_mov_b32_e32 v2, s0\ns_branch join\n"
+    program = program_of(f"{text}other:\nv_mov_b32_e32 v1, 0\njoin:\ns_endpgm")
+
+    before = analyse_uniformity(program, analyse_exec_state(program)).before
+
+    assert before[-1] == parse_registers("v1")

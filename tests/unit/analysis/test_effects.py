@@ -136,3 +136,18 @@ def test_effect_of_setreg_writes_mode_and_m0_is_read_by_messages() -> None:
     assert effect("s_sendmsg sendmsg(MSG_INTERRUPT)").reads == M0
     assert effect("v_div_fmas_f64 v[0:1], v[2:3], v[4:5], v[6:7]").reads & VCC
     assert effect("s_barrier").reads & EXEC == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("s_setpc_b64 s[0:1]", "jumps to an address in registers"),
+        ("s_swappc_b64 s[0:1], s[2:3]", "calls an address in registers"),
+        ("s_set_gpr_idx_on s0, gpr_idx(SRC0)", "VGPRs are picked by an index"),
+        ("s_movrels_b32 s0, s1", "SGPRs are picked by an index"),
+        ("s_setvskip s0, 0", "may switch vector instructions off"),
+        ("s_frobnicate_b32 s0, s1", "not in the tables of effects"),
+    ],
+)
+def test_effect_that_cannot_be_known_says_why(text: str, reason: str) -> None:
+    assert reason in (effect(text).unknown or "")

@@ -37,6 +37,7 @@ def test_rules_ask_for_no_less_than_llvm(arch: str) -> None:
         if max(asked) < wanted:
             too_little.append((first, last, wanted, max(asked)))
         assert max(asked[:-1], default=0) <= max(producer.reach, 0), (first, last)
+        assert not any(asked[:-1]) or producer.triggers & consumer.touches, (first, last)
 
     assert judged > 3000
     assert not too_little

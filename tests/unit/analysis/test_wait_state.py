@@ -4,6 +4,7 @@ import pytest
 from instruction_lines import program_of
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
+from asmevo.codeobject.analysis.register import parse_registers
 from asmevo.codeobject.analysis.wait_state import Instance, analyse_waits, find_wait_violations
 
 LOADS = "global_load_dword v1, v[8:9], off\nglobal_load_dword v2, v[8:9], off\n"
@@ -109,3 +110,17 @@ def test_cache_control_is_waited_for_but_counts_for_nothing_older() -> None:
     assert violations(text.format(1)) == [(1, 4)]
     assert (2, 0) in instances_at(text.format(1), 3)
     assert not instances_at(text.format(0), 4)
+
+
+def test_wait_retires_exactly_what_it_covers() -> None:
+    text = (
+        LOADS + "s_waitcnt vmcnt(1)\nflat_load_dword v5, v[8:9]\n"
+        "s_waitcnt vmcnt(0)\ns_waitcnt lgkmcnt(0)\ns_endpgm"
+    )
+    waits = analyse_waits(program_of(text))
+
+    assert waits.retired(2) == {(0, 0)}
+    assert waits.pending_registers(2) == parse_registers("v[1:2]")
+    assert waits.retired(4) == {(1, 0)}
+    assert waits.retired(5) == {(3, 0)}
+    assert not waits.pending_registers(6)

@@ -1,0 +1,143 @@
+"""One kernel of a listing with all its analyses, each worked out when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program, read_program
+from asmevo.codeobject.analysis.def_use import DefUse, analyse_def_use
+from asmevo.codeobject.analysis.dominance import DominatorTree
+from asmevo.codeobject.analysis.exec_state import ExecState, analyse_exec_state
+from asmevo.codeobject.analysis.hazard import Hazard, HazardDistances, count_wait_states
+from asmevo.codeobject.analysis.hazard_rules import SUPPORTED_ARCHS
+from asmevo.codeobject.analysis.identity import is_identity
+from asmevo.codeobject.analysis.liveness import Liveness, analyse_liveness
+from asmevo.codeobject.analysis.loops import LoopForest
+from asmevo.codeobject.analysis.uniformity import Uniformity, analyse_uniformity
+from asmevo.codeobject.analysis.wait_state import (
+    Waits,
+    WaitViolation,
+    analyse_waits,
+    find_wait_violations,
+)
+from asmevo.codeobject.listing import Listing
+from asmevo.errors import UsageError
+
+__all__ = ["KernelAnalysis", "analyse_kernel"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelAnalysis:
+    """The answers of all analyses for one kernel.
+
+    Positions number the kernel's instructions from 0 in the order of the listing;
+    `program.position_of` maps ids to them. Each answer holds for every path that control may take.
+    """
+
+    listing: Listing
+    kernel: str
+    arch: str
+    program: Program
+    """Instructions, effects, blocks and edges."""
+
+    @property
+    def dominators(self) -> DominatorTree:
+        """Blocks that every path from an entry passes."""
+        return self.program.dominators
+
+    @property
+    def post_dominators(self) -> DominatorTree:
+        """Blocks that every path to the end passes."""
+        return self.program.post_dominators
+
+    @property
+    def loops(self) -> LoopForest:
+        """Natural loops with their nesting, and irreducible cycles."""
+        return self.program.loops
+
+    @cached_property
+    def exec_state(self) -> ExecState:
+        """Where EXEC is the entry mask, and where it is not empty."""
+        return analyse_exec_state(self.program)
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        """Registers read later."""
+        return analyse_liveness(self.program, self.exec_state)
+
+    @cached_property
+    def def_use(self) -> DefUse:
+        """Definitions that reach each use."""
+        return analyse_def_use(self.program, self.exec_state)
+
+    @cached_property
+    def uniformity(self) -> Uniformity:
+        """Vector registers with one value in all lanes."""
+        return analyse_uniformity(self.program, self.exec_state)
+
+    @cached_property
+    def waits(self) -> Waits:
+        """Outstanding memory operations.
+
+        Raises:
+            AnalysisRefusal: a wait has a form that is not understood.
+        """
+        return analyse_waits(self.program)
+
+    @cached_property
+    def wait_violations(self) -> tuple[WaitViolation, ...]:
+        """Uses of registers that may still be loading."""
+        return find_wait_violations(self.waits)
+
+    @cached_property
+    def distances(self) -> HazardDistances:
+        """Recent hazard producers.
+
+        Raises:
+            AnalysisRefusal: no rules are known for the chip.
+        """
+        return HazardDistances(self.program, self.arch)
+
+    @cached_property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """Pairs of instructions with too few wait states between them."""
+        return self.distances.find_hazards()
+
+    @cached_property
+    def wait_states(self) -> tuple[int, ...]:
+        """Wait states that each instruction gives."""
+        return tuple(count_wait_states(one) for one in self.program.instructions)
+
+    def is_identity(self, position: int) -> bool:
+        """True when the instruction certainly leaves every register as it is."""
+        return is_identity(self.program, position, denormals=self._denormals)
+
+    @cached_property
+    def _denormals(self) -> int:
+        """FLOAT_DENORM_MODE_32: bits 16 and 17 of COMPUTE_PGM_RSRC1, byte 48 of the descriptor."""
+        kernel = next(one for one in self.listing.source.kernels if one.name == self.kernel)
+        return kernel.descriptor[50] & 3
+
+
+def analyse_kernel(listing: Listing, kernel: str) -> KernelAnalysis:
+    """The analyses of one kernel of a listing.
+
+    Raises:
+        AnalysisRefusal: the kernel does something that no analysis can follow; the message says
+            what.
+        UsageError: the listing has no such kernel.
+    """
+    found = next((one for one in listing.kernels if one.name == kernel), None)
+    if found is None:
+        raise UsageError(f"no kernel {kernel[:120]} in the listing")
+    if listing.source.target not in SUPPORTED_ARCHS:
+        raise AnalysisRefusal(f"the effects of {listing.source.target} instructions are not known")
+    return KernelAnalysis(
+        listing=listing,
+        kernel=kernel,
+        arch=listing.source.target,
+        program=read_program(
+            listing.kernel_instructions(kernel), sorted({found.first_id, found.body_id})
+        ),
+    )
