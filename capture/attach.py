@@ -57,14 +57,17 @@ class AttachedTarget:
         self._session = session
         self._exports = exports
         self._data: mmap.mmap | None = None
-        control_fd = self._call("open", process.hip_path)
+        control_fd = self._call("open", "\n".join(process.hip_paths))
         memory = map_shared(process.pid, control_fd, minimum_bytes=ctypes.sizeof(Control))
         self.control = ControlBlock(memory)
         self.memory = ProcessMemory(process.pid)
-        debug_address = self._call("find_debug_list")
-        if debug_address is None:
-            raise TargetError("the HIP runtime of the process keeps no list of its code objects")
-        self.objects = LoadedObjects(self.memory, int(debug_address, 16))
+        lists = [int(address, 16) for address in self._call("find_debug_lists")]
+        if not lists:
+            _log.warning(
+                "the HIP runtime of the process keeps no list of its code objects: they are looked "
+                "for in its memory"
+            )
+        self.objects = LoadedObjects(self.memory, lists)
         self._stop = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="asmevo-heartbeat", daemon=True)
         self._heart.start()

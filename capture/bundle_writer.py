@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import datetime
 import fcntl
@@ -14,27 +15,54 @@ from pathlib import Path
 
 import asmevo
 from asmevo.capture.bundle import SUFFIX, Content, RegionContent, write_bundle
-from asmevo.capture.control_block import MAX_KERNARG_BYTES, MAX_REGIONS, Record
+from asmevo.capture.chunk_store import ChunkStore
+from asmevo.capture.control_block import (
+    MAX_KERNARG_BYTES,
+    MAX_MEMORY_POINTERS,
+    MAX_REGIONS,
+    Record,
+)
+from asmevo.capture.kernel_layout import find_variables
 from asmevo.capture.loaded_objects import LoadedKernel
-from asmevo.capture.manifest import CaptureFacts, DispatchRecord, PointerReference, RegionKind
+from asmevo.capture.manifest import (
+    AddressRange,
+    CaptureFacts,
+    Coherence,
+    DispatchRecord,
+    MemoryPointer,
+    PointerReference,
+    RegionKind,
+)
+from asmevo.capture.outcome import CaptureOptions
 from asmevo.capture.target_process import TargetProcess
 from asmevo.errors import CaptureError, UsageError
 
 __all__ = ["BundleWriter"]
 
 _CHUNK_BYTES = 1 << 20
+# In the order of enum region_kind and enum coherence of capture_control.h.
 _KINDS = (
     RegionKind.DEVICE,
     RegionKind.PINNED_HOST,
     RegionKind.MANAGED,
     RegionKind.PAGEABLE_HOST,
+    RegionKind.MODULE_GLOBAL,
 )
+_COHERENCE = (Coherence.UNKNOWN, Coherence.COARSE, Coherence.FINE)
 # Slots of the dispatch table that are hooked (hip_table.h).
 _FUNCTIONS = {
+    84: "hipExtLaunchKernel",
+    166: "hipGraphLaunch",
+    210: "hipLaunchByPtr",
+    211: "hipLaunchCooperativeKernel",
+    214: "hipLaunchKernel",
     306: "hipModuleLaunchCooperativeKernel",
     308: "hipModuleLaunchKernel",
     388: "hipExtModuleLaunchKernel",
     389: "hipHccModuleLaunchKernel",
+    418: "hipLaunchCooperativeKernel_spt",
+    419: "hipLaunchKernel_spt",
+    474: "hipLaunchKernelExC",
     475: "hipDrvLaunchKernelEx",
 }
 
@@ -42,10 +70,12 @@ _FUNCTIONS = {
 class BundleWriter:
     """Writes the bundles of one capture into a folder."""
 
-    def __init__(self, folder: Path, process: TargetProcess) -> None:
+    def __init__(self, process: TargetProcess, options: CaptureOptions) -> None:
         """Nothing is written yet; the folder must exist."""
-        self._folder = folder
+        self._folder = options.output
+        self._options = options
         self._process = process
+        self._store = ChunkStore(options.store or options.output)
         self._streams: dict[int, int] = {0: 0}
 
     def write(self, record: Record, data: mmap.mmap, loaded: LoadedKernel, ordinal: int) -> Path:
@@ -60,7 +90,7 @@ class BundleWriter:
         if kernarg_bytes > MAX_KERNARG_BYTES or record.region_count > MAX_REGIONS:
             raise CaptureError("the target's control block is damaged")
         kernarg = bytes(record.kernarg[:kernarg_bytes])
-        regions = _regions(record, data, kernarg)
+        regions = _regions(record, data, kernarg, loaded)
         try:
             with _alone_in(self._folder):
                 path = self._free_path(loaded.kernel.name)
@@ -71,6 +101,7 @@ class BundleWriter:
                     code_object=loaded.code_object.data,
                     kernarg=kernarg,
                     regions=regions,
+                    store=self._store,
                 )
         except OSError as error:
             raise UsageError(f"{self._folder} cannot be written: {error.strerror}") from error
@@ -87,6 +118,8 @@ class BundleWriter:
             dynamic_lds_bytes=int(record.dynamic_lds_bytes),
             kernarg_bytes=int(record.kernarg_bytes),
             stream=stream,
+            is_cooperative=record.is_cooperative != 0,
+            graph_node=None if record.graph_node < 0 else int(record.graph_node),
         )
 
     def _facts(self, record: Record, ordinal: int) -> CaptureFacts:
@@ -98,6 +131,8 @@ class BundleWriter:
             time_utc=now.isoformat(timespec="milliseconds"),
             ordinal=ordinal,
             pause_ms=record.pause_ns / 1e6,
+            policy=self._options.policy,
+            device=min(max(int(record.device), 0), 1 << 16),
         )
 
     def _free_path(self, kernel: str) -> Path:
@@ -120,28 +155,73 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _regions(record: Record, data: mmap.mmap, kernarg: bytes) -> list[RegionContent]:
-    words = struct.unpack(f"={len(kernarg) // 8}Q", kernarg[: len(kernarg) // 8 * 8])
+def _regions(
+    record: Record, data: mmap.mmap, kernarg: bytes, loaded: LoadedKernel
+) -> list[RegionContent]:
+    variables = find_variables(loaded.code_object)
+    memory_pointers = _memory_pointers(record)
     regions = []
     for index, region in enumerate(record.regions[: record.region_count]):
-        pointers = tuple(
-            PointerReference(kernarg_offset=8 * word, region_offset=value - region.address)
-            for word, value in enumerate(words)
-            if record.word_regions[word] == index
-        )
-        if region.kind >= len(_KINDS):
+        if region.kind >= len(_KINDS) or region.coherence >= len(_COHERENCE):
             raise CaptureError("the target's control block is damaged")
+        kind, symbol = _KINDS[region.kind], None
+        if kind is RegionKind.MODULE_GLOBAL:
+            if region.variable >= len(variables):
+                raise CaptureError("the target's control block is damaged")
+            symbol = variables[region.variable].name
+        allocation = None
+        if region.allocation:
+            allocation = AddressRange(address=region.allocation, size_bytes=region.allocation_size)
         regions.append(
             RegionContent(
                 address=region.address,
                 size_bytes=region.size,
-                kind=_KINDS[region.kind],
-                pointers=pointers,
+                kind=kind,
+                pointers=_kernarg_pointers(record, kernarg, index),
                 before=_content(data, region.before, region.size),
-                after=_content(data, region.after, region.size),
+                after=_content(data, region.after, region.size) if record.has_after else None,
+                coherence=_COHERENCE[region.coherence],
+                symbol=symbol,
+                allocation=allocation,
+                memory_pointers=memory_pointers.get(index, ()),
             )
         )
     return regions
+
+
+def _kernarg_pointers(record: Record, kernarg: bytes, region: int) -> tuple[PointerReference, ...]:
+    start = record.regions[region].address
+    return tuple(
+        PointerReference(
+            kernarg_offset=offset,
+            region_offset=struct.unpack_from("=Q", kernarg, offset)[0] - start,
+        )
+        for offset in range(0, len(kernarg) - 7, 4)
+        if record.pointer_regions[offset // 4] == region
+    )
+
+
+def _memory_pointers(record: Record) -> dict[int, tuple[MemoryPointer, ...]]:
+    """Pointers in memory, by the region that they lead to."""
+    regions = sorted(
+        (region.address, region.size, index)
+        for index, region in enumerate(record.regions[: record.region_count])
+    )
+    starts = [start for start, _, _ in regions]
+
+    def find(address: int) -> tuple[int, int] | None:
+        start, size, index = regions[bisect.bisect_right(starts, address) - 1]
+        return (index, address - start) if 0 <= address - start < size else None
+
+    found: dict[int, list[MemoryPointer]] = {}
+    count = min(record.memory_pointer_count, MAX_MEMORY_POINTERS) if regions else 0
+    for pointer in record.memory_pointers[:count]:
+        holder, target = find(pointer.at), find(pointer.value)
+        if holder is not None and target is not None:
+            found.setdefault(target[0], []).append(
+                MemoryPointer(region=holder[0], offset=holder[1], region_offset=target[1])
+            )
+    return {index: tuple(pointers) for index, pointers in found.items()}
 
 
 def _content(data: mmap.mmap, start: int, size: int) -> Content:

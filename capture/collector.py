@@ -17,7 +17,7 @@ from asmevo.capture.control_block import (
     State,
     Verdict,
 )
-from asmevo.capture.kernel_layout import make_layout
+from asmevo.capture.kernel_layout import find_variables, make_layout
 from asmevo.capture.kernel_locator import (
     LOCAL_SIZE,
     MAX_THREADS,
@@ -26,14 +26,15 @@ from asmevo.capture.kernel_locator import (
     locate_kernel,
 )
 from asmevo.capture.loaded_objects import LoadedKernel, LoadedObjects
-from asmevo.capture.outcome import Captured, CaptureOptions, CaptureResult
+from asmevo.capture.manifest import Policy
+from asmevo.capture.outcome import Captured, CaptureOptions, CaptureResult, GraphUse
 from asmevo.capture.target_process import ProcessMemory, TargetProcess
 from asmevo.errors import BundleError, CaptureError, TargetError
 from asmevo.host_memory import available_bytes
 
 __all__ = ["Observer", "Target", "collect"]
 
-_POLL_S = 0.002
+_POLL_S = 0.001
 _EXIT_S = 2.0
 _RETRY_S = 0.02  # after a launch that could not be captured
 _MAX_REFUSALS = 50  # in a row, until a kernel is given up
@@ -89,7 +90,7 @@ class _Variant:
 class _State:
     """Everything known during one capture."""
 
-    variants: dict[tuple[str, str], _Variant] = field(default_factory=dict)
+    variants: dict[tuple[str, str, int], _Variant] = field(default_factory=dict)
     functions: dict[tuple[int, int], _Variant] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     captured: list[Captured] = field(default_factory=list)
@@ -111,12 +112,11 @@ class _Collector:
         self._control = target.control
         self._options = options
         self._observer = observer
-        self._writer = BundleWriter(options.output, target.process)
+        self._writer = BundleWriter(target.process, options)
         self._state = _State()
 
     def run(self) -> CaptureResult:
-        self._control.set_globs(self._options.globs)
-        self._control.fields.max_bytes = self._options.max_bytes
+        self._configure()
         self._target.hook()
         deadline = time.monotonic() + self._options.timeout_s
         self._control.set_state(State.ARMED)
@@ -137,10 +137,38 @@ class _Collector:
             unmatched=self._unmatched(),
             incomplete=tuple(
                 (name, variant.taken)
-                for (name, _), variant in self._state.variants.items()
+                for (name, _, _), variant in self._state.variants.items()
                 if 0 < variant.taken < self._options.count
             ),
             seen=self._control.seen_names,
+            graphs=self._graph_use(),
+        )
+
+    def _configure(self) -> None:
+        options, fields = self._options, self._control.fields
+        self._control.set_globs(options.globs)
+        fields.max_bytes = options.max_bytes
+        fields.first_call = options.first_call
+        fields.every = options.every
+        fields.takes_shapes = options.takes_shapes
+        fields.takes_after = options.takes_golden
+        fields.takes_graphs = options.takes_graphs
+        fields.scan_bytes = options.scan_bytes
+        is_window = options.policy is Policy.WINDOW
+        fields.window_bytes = options.window_bytes if is_window else 0
+
+    def _graph_use(self) -> GraphUse:
+        fields = self._control.fields
+        kernels = tuple(
+            (name, int(counted.graph_launches))
+            for name, counted in self._control.statistics()
+            if counted.graph_launches
+            and any(fnmatch.fnmatchcase(name, glob) for glob in self._options.globs)
+        )
+        return GraphUse(
+            launches=int(fields.graph_launches),
+            unknown=int(fields.unknown_graph_launches),
+            kernels=kernels,
         )
 
     def _explain_closed(self) -> NoReturn:
@@ -156,6 +184,8 @@ class _Collector:
 
     def _is_complete(self) -> bool:
         """Every glob has a kernel, every kernel its dispatches, and no further ones are likely."""
+        if self._options.stays:
+            return False
         variants = self._state.variants
         pending = [v for v in variants.values() if v.taken < self._options.count]
         if any(not v.is_given_up for v in pending):
@@ -166,7 +196,7 @@ class _Collector:
         return not has_wildcards or time.monotonic() - self._state.last_news > _SETTLE_S
 
     def _unmatched(self) -> tuple[str, ...]:
-        names = {name for name, _ in self._state.variants} | set(self._state.refused)
+        names = {name for name, _, _ in self._state.variants} | set(self._state.refused)
         return tuple(
             glob
             for glob in self._options.globs
@@ -195,19 +225,23 @@ class _Collector:
 
     def _answer(self, record: Record, name: str, key: tuple[int, int]) -> None:
         """Find the code object of a function and tell the hot path its layout."""
+        candidates = self._target.objects.find_kernels(name)
         loaded = locate_kernel(
-            self._target.objects.find_kernels(name),
-            function=int(record.function),
+            candidates,
+            function=int(record.handle),
             attributes=dict(zip(_ATTRIBUTES, record.attributes, strict=False)),
             memory=self._target.memory,
+            needs_address=any(find_variables(one.code_object) for one in candidates),
         )
-        content = (name, loaded.code_object.sha256)
+        # Equal code loaded twice is one kernel, unless each has variables of its own.
+        has_variables = bool(find_variables(loaded.code_object))
+        content = (name, loaded.code_object.sha256, loaded.load_bias if has_variables else 0)
         variant = self._state.variants.get(content)
         if variant is None:
             if len(self._state.variants) >= MAX_LAYOUTS:
                 raise CaptureError(f"more than {MAX_LAYOUTS} kernels match")
             variant = _Variant(loaded=loaded, layout=len(self._state.variants))
-            self._control.set_layout(variant.layout, make_layout(loaded.kernel))
+            self._control.set_layout(variant.layout, make_layout(loaded))
             self._state.variants[content] = variant
         self._state.functions[key] = variant
         self._answer_wanted(record, variant)
@@ -237,6 +271,8 @@ class _Collector:
                 kernel=name,
                 size_bytes=sum(r.size for r in record.regions[: record.region_count]),
                 pause_ms=record.pause_ns / 1e6,
+                pid=self._target.process.pid,
+                device=max(int(record.device), 0),
             )
             self._state.captured.append(captured)
             self._observer.captured(captured)

@@ -13,6 +13,7 @@ import os
 import struct
 import time
 from enum import IntEnum
+from typing import Any
 
 from asmevo.errors import TargetError, UsageError
 
@@ -21,28 +22,36 @@ __all__ = [
     "MAX_ARGUMENTS",
     "MAX_KERNARG_BYTES",
     "MAX_LAYOUTS",
+    "MAX_MEMORY_POINTERS",
+    "MAX_REGIONS",
+    "MAX_VARIABLES",
+    "ArgumentRole",
     "Control",
     "ControlBlock",
     "Layout",
     "Record",
     "RecordStatus",
     "State",
+    "Statistics",
     "Verdict",
     "encode_globs",
     "map_shared",
 ]
 
-CONTROL_VERSION = 1
-MAX_GLOBS = 32
-MAX_GLOB_BYTES = 512
+CONTROL_VERSION = 2
+MAX_GLOBS = 64
+MAX_GLOB_BYTES = 1024
 MAX_FUNCTIONS = 4096
+MAX_NAMES = 2048
 MAX_LAYOUTS = 512
 MAX_ARGUMENTS = 256
 MAX_KERNARG_BYTES = 8192
-MAX_KERNARG_WORDS = MAX_KERNARG_BYTES // 8
-MAX_REGIONS = 512
-MAX_SEEN = 256
-MAX_SEEN_BYTES = 248
+MAX_VARIABLES = 64
+MAX_REGIONS = 1024
+MAX_MEMORY_POINTERS = 2048
+MAX_SHAPES = 8
+MAX_TAKEN_SHAPES = 8192
+MAX_STATISTICS_NAME = 512
 MAX_NAME_BYTES = 8192
 MAX_REASON_BYTES = 256
 
@@ -60,6 +69,7 @@ class State(IntEnum):
     ARMED = 2
     BUSY = 3
     READY = 4
+    COUNTING = 5
 
 
 class RecordStatus(IntEnum):
@@ -79,88 +89,152 @@ class Verdict(IntEnum):
     WANTED = 3
 
 
+class ArgumentRole(IntEnum):
+    """What an argument says about the shape of a dispatch."""
+
+    VALUE = 0
+    POINTER = 1
+    VARYING = 2
+
+
+def _fields(**types: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple(types.items())
+
+
+_u16, _u32, _u64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
+
+
 class _Argument(ctypes.Structure):
-    _fields_ = (("offset", ctypes.c_uint32), ("size", ctypes.c_uint32))
+    _fields_ = _fields(offset=_u32, size=_u16, role=_u16)
+
+
+class _Range(ctypes.Structure):
+    _fields_ = _fields(address=_u64, size=_u64)
 
 
 class Layout(ctypes.Structure):
     """Explicit arguments of a kernel; `pointers` has a flag for each 8-byte word of the kernarg."""
 
-    _fields_ = (
-        ("argument_count", ctypes.c_uint32),
-        ("kernarg_bytes", ctypes.c_uint32),
-        ("arguments", _Argument * MAX_ARGUMENTS),
-        ("pointers", ctypes.c_uint8 * MAX_KERNARG_WORDS),
+    _fields_ = _fields(
+        argument_count=_u32,
+        kernarg_bytes=_u32,
+        variable_count=_u32,
+        reserved=_u32,
+        arguments=_Argument * MAX_ARGUMENTS,
+        pointers=ctypes.c_uint8 * (MAX_KERNARG_BYTES // 8),
+        variables=_Range * MAX_VARIABLES,
     )
 
 
-class _Seen(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_uint64), ("name", ctypes.c_char * MAX_SEEN_BYTES))
-
-
 class _Function(ctypes.Structure):
-    _fields_ = (
-        ("function", ctypes.c_uint64),
-        ("verdict", ctypes.c_uint64),
-        ("layout", ctypes.c_uint64),
+    _fields_ = _fields(
+        function=_u64, verdict=_u64, layout=_u64, calls=_u64, due=_u64, statistics=_u64
+    )
+
+
+class _Shape(ctypes.Structure):
+    _fields_ = _fields(
+        launches=_u64, grid=_u32 * 3, block=_u32 * 3, dynamic_lds_bytes=_u32, reserved=_u32
+    )
+
+
+class Statistics(ctypes.Structure):
+    """What was counted of the functions of one name."""
+
+    _fields_ = _fields(
+        name_hash=_u64,
+        launches=_u64,
+        graph_launches=_u64,
+        samples=_u64,
+        sampled_ns=_u64,
+        shape_count=_u32,
+        name_bytes=_u32,
+        shapes=_Shape * MAX_SHAPES,
+        name=ctypes.c_char * MAX_STATISTICS_NAME,
     )
 
 
 class _Region(ctypes.Structure):
-    _fields_ = (
-        ("address", ctypes.c_uint64),
-        ("size", ctypes.c_uint64),
-        ("before", ctypes.c_uint64),
-        ("after", ctypes.c_uint64),
-        ("kind", ctypes.c_uint64),
+    _fields_ = _fields(
+        address=_u64,
+        size=_u64,
+        before=_u64,
+        after=_u64,
+        kind=_u64,
+        coherence=_u64,
+        allocation=_u64,
+        allocation_size=_u64,
+        variable=_u64,
     )
+
+
+class _MemoryPointer(ctypes.Structure):
+    _fields_ = _fields(at=_u64, value=_u64)
 
 
 class Record(ctypes.Structure):
     """One launch: captured, or why not."""
 
-    _fields_ = (
-        ("status", ctypes.c_uint32),
-        ("launch_slot", ctypes.c_uint32),
-        ("function", ctypes.c_uint64),
-        ("function_index", ctypes.c_uint64),
-        ("generation", ctypes.c_uint64),
-        ("stream", ctypes.c_uint64),
-        ("grid", ctypes.c_uint32 * 3),
-        ("block", ctypes.c_uint32 * 3),
-        ("dynamic_lds_bytes", ctypes.c_uint64),
-        ("need_bytes", ctypes.c_uint64),
-        ("pause_ns", ctypes.c_uint64),
-        ("attributes", ctypes.c_int32 * 8),
-        ("kernarg_bytes", ctypes.c_uint32),
-        ("region_count", ctypes.c_uint32),
-        ("name_bytes", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-        ("reason", ctypes.c_char * MAX_REASON_BYTES),
-        ("name", ctypes.c_char * MAX_NAME_BYTES),
-        ("kernarg", ctypes.c_uint8 * MAX_KERNARG_BYTES),
-        ("word_regions", ctypes.c_int16 * MAX_KERNARG_WORDS),
-        ("regions", _Region * MAX_REGIONS),
+    _fields_ = _fields(
+        status=_u32,
+        launch_slot=_u32,
+        function=_u64,
+        handle=_u64,
+        function_index=_u64,
+        generation=_u64,
+        stream=_u64,
+        grid=_u32 * 3,
+        block=_u32 * 3,
+        dynamic_lds_bytes=_u64,
+        need_bytes=_u64,
+        pause_ns=_u64,
+        call=_u64,
+        attributes=ctypes.c_int32 * 8,
+        kernarg_bytes=_u32,
+        region_count=_u32,
+        name_bytes=_u32,
+        is_cooperative=_u32,
+        has_after=_u32,
+        device=ctypes.c_int32,
+        graph_node=ctypes.c_int32,
+        memory_pointer_count=_u32,
+        reason=ctypes.c_char * MAX_REASON_BYTES,
+        name=ctypes.c_char * MAX_NAME_BYTES,
+        kernarg=ctypes.c_uint8 * MAX_KERNARG_BYTES,
+        pointer_regions=ctypes.c_int16 * (MAX_KERNARG_BYTES // 4),
+        regions=_Region * MAX_REGIONS,
+        memory_pointers=_MemoryPointer * MAX_MEMORY_POINTERS,
     )
 
 
 class Control(ctypes.Structure):
     """The whole block."""
 
-    _fields_ = (
-        ("version", ctypes.c_uint32),
-        ("state", ctypes.c_uint32),
-        ("bytes", ctypes.c_uint64),
-        ("deadline_ns", ctypes.c_uint64),
-        ("max_bytes", ctypes.c_uint64),
-        ("generation", ctypes.c_uint64),
-        ("glob_count", ctypes.c_uint32),
-        ("seen_count", ctypes.c_uint32),
-        ("globs", ctypes.c_char * MAX_GLOB_BYTES * MAX_GLOBS),
-        ("seen", _Seen * MAX_SEEN),
-        ("functions", _Function * MAX_FUNCTIONS),
-        ("layouts", Layout * MAX_LAYOUTS),
-        ("record", Record),
+    _fields_ = _fields(
+        version=_u32,
+        state=_u32,
+        bytes=_u64,
+        deadline_ns=_u64,
+        beat_ns=_u64,
+        max_bytes=_u64,
+        generation=_u64,
+        first_call=_u64,
+        every=_u64,
+        window_bytes=_u64,
+        scan_bytes=_u64,
+        graph_launches=_u64,
+        unknown_graph_launches=_u64,
+        stream_captures=_u64,
+        glob_count=_u32,
+        takes_shapes=_u32,
+        takes_after=_u32,
+        takes_graphs=_u32,
+        globs=ctypes.c_char * MAX_GLOB_BYTES * MAX_GLOBS,
+        functions=_Function * MAX_FUNCTIONS,
+        statistics=Statistics * MAX_NAMES,
+        taken_shapes=_u64 * MAX_TAKEN_SHAPES,
+        layouts=Layout * MAX_LAYOUTS,
+        record=Record,
     )
 
 
@@ -224,8 +298,8 @@ class ControlBlock:
 
     def keep_alive(self, seconds: float) -> None:
         """Let the hooks live until `seconds` from now."""
-        deadline = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + int(seconds * 1e9)
-        struct.pack_into("=Q", self._memory, _DEADLINE_OFFSET, deadline)
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        struct.pack_into("=QQ", self._memory, _DEADLINE_OFFSET, now + int(seconds * 1e9), now)
 
     def set_globs(self, globs: tuple[str, ...]) -> None:
         """Say which kernels are wanted."""
@@ -249,11 +323,17 @@ class ControlBlock:
     @property
     def seen_names(self) -> tuple[str, ...]:
         """Names of kernels that were launched, long ones cut."""
-        count = min(self.fields.seen_count, MAX_SEEN)
-        return tuple(
-            bytes(seen.name[: min(seen.length, MAX_SEEN_BYTES)]).decode(errors="replace")
-            for seen in self.fields.seen[:count]
-        )
+        return tuple(name for name, _ in self.statistics())
+
+    def statistics(self) -> tuple[tuple[str, Statistics], ...]:
+        """What was counted, by the kernel's name; copies."""
+        found = []
+        for index in range(MAX_NAMES):
+            entry = self.fields.statistics[index]
+            if entry.name_hash:
+                name = bytes(entry.name)[: min(entry.name_bytes, MAX_STATISTICS_NAME)]
+                found.append((name.decode(errors="replace"), Statistics.from_buffer_copy(entry)))
+        return tuple(found)
 
     def close(self) -> None:
         """Unmap; the fields cannot be used afterwards."""

@@ -34,14 +34,17 @@ def locate_kernel(
     function: int,
     attributes: Mapping[int, int],
     memory: ProcessMemory,
+    needs_address: bool = False,
 ) -> LoadedKernel:
     """Choose the loaded kernel behind a `hipFunction_t`.
 
     Args:
         candidates: Loaded kernels with the function's name.
-        function: The handle, an address in the target.
+        function: The handle, an address in the target; 0 if there is none.
         attributes: What hipFuncGetAttribute answered, by attribute number.
         memory: The target's memory.
+        needs_address: Of equal code loaded several times it must be the right one: it has
+            variables.
 
     Raises:
         CaptureError: There is none, or several with different code are possible.
@@ -49,8 +52,8 @@ def locate_kernel(
     if not candidates:
         raise CaptureError("no loaded code object defines it")
     fitting = [one for one in candidates if _fits(one, attributes)] or list(candidates)
-    if len(_contents(fitting)) > 1:
-        addresses = {one.descriptor_address: one for one in fitting}
+    if len(fitting) > 1 and (needs_address or len(_contents(fitting)) > 1) and function:
+        addresses = {one.descriptor_address: one for one in fitting if one.is_placed}
         found = next(
             filter(None, (_search(memory, function, addresses, n) for n in _VIEW_BYTES)), ()
         )
@@ -59,6 +62,13 @@ def locate_kernel(
         raise CaptureError(
             f"{len(_contents(candidates))} loaded code objects define it and its handle does not "
             "tell which it is from"
+        )
+    if needs_address and not fitting[0].is_placed:
+        raise CaptureError("its code object has variables, and nothing tells where it was loaded")
+    if needs_address and len(fitting) != 1:
+        raise CaptureError(
+            f"its code object has variables and is loaded {len(fitting)} times: its handle does "
+            "not tell which it is from"
         )
     return fitting[0]
 

@@ -14,9 +14,10 @@ import os
 import struct
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from asmevo.capture.memory_objects import find_images
 from asmevo.capture.target_process import ProcessMemory
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.errors import CodeObjectError, TargetError
@@ -39,6 +40,7 @@ class LoadedKernel:
     code_object: CodeObject
     kernel: Kernel
     load_bias: int  # loaded address minus ELF address
+    is_placed: bool = True  # False: nobody says where it was loaded; `load_bias` is 0
 
     @property
     def descriptor_address(self) -> int:
@@ -49,10 +51,10 @@ class LoadedKernel:
 class LoadedObjects:
     """Reads the list and the objects; objects seen before are not read or parsed twice."""
 
-    def __init__(self, memory: ProcessMemory, debug_address: int) -> None:
-        """`debug_address` is that of `_amdgpu_r_debug`."""
+    def __init__(self, memory: ProcessMemory, debug_addresses: Sequence[int]) -> None:
+        """`debug_addresses` are those of `_amdgpu_r_debug` in each copy of the runtime."""
         self._memory = memory
-        self._debug_address = debug_address
+        self._debug_addresses = tuple(debug_addresses)
         self._parsed: dict[str, CodeObject | None] = {}
 
     def find_kernels(self, name: str) -> tuple[LoadedKernel, ...]:
@@ -61,37 +63,56 @@ class LoadedObjects:
         Raises:
             TargetError: The list cannot be read.
         """
-        found = []
-        for bias, uri in self._read_list():
+        found: list[LoadedKernel] = []
+        for bias, uri in self._read_lists():
             data = self._read_object(uri)
-            if data is None or name.encode() not in data:
-                continue
-            code_object = self._parse(data)
-            for kernel in code_object.kernels if code_object else ():
-                if code_object and kernel.name == name:
-                    found.append(
-                        LoadedKernel(code_object=code_object, kernel=kernel, load_bias=bias)
-                    )
-        return tuple(found)
+            if data is not None:
+                found.extend(self._kernels_of(data, name, bias))
+        # Where there is a list, what it does not name is not loaded, whatever memory still holds.
+        return tuple(found) if self._debug_addresses else self._find_in_memory(name)
 
-    def _read_list(self) -> tuple[tuple[int, str], ...]:
+    def _kernels_of(self, data: bytes, name: str, bias: int | None) -> Iterator[LoadedKernel]:
+        code_object = self._parse(data) if name.encode() in data else None
+        for kernel in code_object.kernels if code_object else ():
+            if code_object and kernel.name == name:
+                yield LoadedKernel(
+                    code_object=code_object,
+                    kernel=kernel,
+                    load_bias=bias or 0,
+                    is_placed=bias is not None,
+                )
+
+    def _find_in_memory(self, name: str) -> tuple[LoadedKernel, ...]:
+        """The last resort: slow, and does not tell where an object was loaded."""
+        _log.info("no list has a code object with %s: searching the memory", name[:80])
+        found = {}
+        for image in find_images(self._memory):
+            for one in self._kernels_of(image, name, None):
+                found[one.code_object.sha256] = one
+        return tuple(found.values())
+
+    def _read_lists(self) -> Iterator[tuple[int, str]]:
+        for address in self._debug_addresses:
+            yield from self._read_list(address)
+
+    def _read_list(self, debug_address: int) -> tuple[tuple[int, str], ...]:
         """Load bias and URI of each object; read again while the runtime changes the list."""
         for _ in range(_ATTEMPTS):
             try:
-                if self._read_state() == _CONSISTENT:
-                    entries = tuple(self._walk())
-                    if self._read_state() == _CONSISTENT:
+                if self._read_state(debug_address) == _CONSISTENT:
+                    entries = tuple(self._walk(debug_address))
+                    if self._read_state(debug_address) == _CONSISTENT:
                         return entries
             except TargetError:
                 pass
             time.sleep(0.01)
         raise TargetError("the list of loaded code objects cannot be read")
 
-    def _read_state(self) -> int:
-        return int(struct.unpack("=I", self._memory.read(self._debug_address + 24, 4))[0])
+    def _read_state(self, debug_address: int) -> int:
+        return int(struct.unpack("=I", self._memory.read(debug_address + 24, 4))[0])
 
-    def _walk(self) -> Iterator[tuple[int, str]]:
-        (at,) = struct.unpack("=Q", self._memory.read(self._debug_address + 8, 8))
+    def _walk(self, debug_address: int) -> Iterator[tuple[int, str]]:
+        (at,) = struct.unpack("=Q", self._memory.read(debug_address + 8, 8))
         visited: set[int] = set()
         while at != 0:
             if at in visited or len(visited) == _MAX_OBJECTS:

@@ -27,7 +27,7 @@ class TargetProcess:
     """A process that passed the checks: alive, dynamic, not traced, with HIP."""
 
     pid: int
-    hip_path: str  # of libamdhip64.so, as the target sees it
+    hip_paths: tuple[str, ...]  # of the copies of libamdhip64.so, as the target sees them
     command: tuple[str, ...]
 
 
@@ -45,8 +45,8 @@ def find_target(pid: int) -> TargetProcess:
     if state.startswith(("Z", "X")):
         raise TargetError(f"process {pid} has ended already")
     mapped = _read_mapped_files(pid)
-    hip_path = next((path for path in mapped if Path(path).name.startswith("libamdhip64.so")), None)
-    if hip_path is None:
+    hip_paths = tuple(path for path in mapped if Path(path).name.startswith("libamdhip64.so"))
+    if not hip_paths:
         raise TargetError(
             f"process {pid} ({status.get('Name', '?')}) has no libamdhip64.so loaded: "
             "not a HIP process",
@@ -58,7 +58,7 @@ def find_target(pid: int) -> TargetProcess:
         raise TargetError(f"process {pid} is stopped", hint=f"continue it first: kill -CONT {pid}")
     if (tracer := status.get("TracerPid", "0")) != "0":
         raise TargetError(f"process {pid} is being traced by process {tracer}, a debugger perhaps")
-    return TargetProcess(pid=pid, hip_path=hip_path, command=_read_command(pid))
+    return TargetProcess(pid=pid, hip_paths=hip_paths, command=_read_command(pid))
 
 
 def explain_denied(pid: int) -> TargetError:

@@ -35,22 +35,23 @@ rpc.exports = {
         return call('asmevo_capture_version', 'int', [], []);
     },
 
-    // Address of the runtime's list of loaded code objects, or null: it is the emulated device's or ROCr's.
-    findDebugList() {
+    // Addresses of the runtime's lists of loaded code objects: the emulated device's, or ROCr's, one a copy.
+    findDebugLists() {
+        const found = [];
         for (const module of Process.enumerateModules()) {
             if (/^lib(hsa-runtime64|amdhip64)\.so/.test(module.name)) {
                 const address = module.findExportByName('_amdgpu_r_debug');
                 if (address !== null) {
-                    return address.toString();
+                    found.push(address.toString());
                 }
             }
         }
-        return null;
+        return found;
     },
 
-    open(hipPath) {
+    open(hipPaths) {
         const descriptor =
-            callChecked('asmevo_capture_open', ['pointer'], [Memory.allocUtf8String(hipPath)]);
+            callChecked('asmevo_capture_open', ['pointer'], [Memory.allocUtf8String(hipPaths)]);
         isOpen = true;
         return descriptor;
     },

@@ -8,7 +8,7 @@
 
 enum { MAX_PROBES = 64 };
 
-static atomic_flag g_seen_lock = ATOMIC_FLAG_INIT;
+static atomic_flag g_names_lock = ATOMIC_FLAG_INIT;
 
 int function_find(struct capture_control* control, uint64_t function) {
     const uint64_t start = function_hash(function);
@@ -36,36 +36,55 @@ enum verdict function_verdict(const struct capture_control* control, int index, 
     return verdict >> 32 == generation && owner == function ? (enum verdict)(uint32_t)verdict : 0;
 }
 
-static void note_seen(struct capture_control* control, const char* name) {
-    const size_t length = strnlen(name, MAX_SEEN_BYTES);
-    while (atomic_flag_test_and_set_explicit(&g_seen_lock, memory_order_acquire)) {
+// FNV-1a, 64 bits; never 0.
+static uint64_t hash_name(const char* name, size_t length) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < length; ++i) {
+        hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3u;
     }
-    uint32_t at = 0;
-    while (at < control->seen_count && (control->seen[at].length != length ||
-                                        memcmp(control->seen[at].name, name, length) != 0)) {
-        ++at;
+    return hash == 0 ? 1 : hash;
+}
+
+static uint64_t find_statistics(struct capture_control* control, const char* name, size_t length) {
+    const uint64_t hash = hash_name(name, length);
+    while (atomic_flag_test_and_set_explicit(&g_names_lock, memory_order_acquire)) {
     }
-    if (at == control->seen_count && at < MAX_SEEN) {
-        memcpy(control->seen[at].name, name, length);
-        control->seen[at].length = length;
-        __atomic_store_n(&control->seen_count, at + 1, __ATOMIC_RELEASE);
+    uint64_t at = hash % MAX_NAMES;
+    for (int probe = 0; probe < MAX_PROBES && control->statistics[at].name_hash != 0 &&
+                        control->statistics[at].name_hash != hash;
+         ++probe) {
+        at = (at + 1) % MAX_NAMES;
     }
-    atomic_flag_clear_explicit(&g_seen_lock, memory_order_release);
+    struct capture_statistics* found = &control->statistics[at];
+    if (found->name_hash != hash) {
+        memset(found, 0, sizeof *found);
+        found->name_bytes = (uint32_t)length;
+        memcpy(found->name, name, length < MAX_STATISTICS_NAME ? length : MAX_STATISTICS_NAME);
+        __atomic_store_n(&found->name_hash, hash, __ATOMIC_RELEASE);
+    }
+    atomic_flag_clear_explicit(&g_names_lock, memory_order_release);
+    return at;
 }
 
 enum verdict function_classify(struct capture_control* control, int index, uint64_t generation,
                                const char* name) {
+    static const char kUnnamed[] = "(unnamed)";
     enum verdict verdict = VERDICT_UNWANTED;
-    if (name != NULL && strnlen(name, MAX_NAME_BYTES) < MAX_NAME_BYTES) {
-        note_seen(control, name);
+    const size_t length = name == NULL ? MAX_NAME_BYTES : strnlen(name, MAX_NAME_BYTES);
+    struct capture_function* entry = &control->functions[index];
+    if (length < MAX_NAME_BYTES) {
+        entry->statistics = find_statistics(control, name, length);
         for (uint32_t i = 0; i < control->glob_count && i < MAX_GLOBS; ++i) {
             if (fnmatch(control->globs[i], name, 0) == 0) {
                 verdict = VERDICT_UNKNOWN;
             }
         }
+    } else {
+        entry->statistics = find_statistics(control, kUnnamed, sizeof kUnnamed - 1);
     }
-    __atomic_store_n(&control->functions[index].verdict, generation << 32 | verdict,
-                     __ATOMIC_RELEASE);
+    entry->calls = 0;
+    entry->due = 0;
+    __atomic_store_n(&entry->verdict, generation << 32 | verdict, __ATOMIC_RELEASE);
     return verdict;
 }
 

@@ -33,7 +33,8 @@ int function_find(struct capture_control* control, uint64_t function);
 enum verdict function_verdict(const struct capture_control* control, int index, uint64_t function,
                               uint64_t generation);
 
-// Matches the kernel's name against the globs, notes the name as seen, and stores the verdict.
+// Matches the kernel's name against the globs, finds or makes the name's statistics, and stores the
+// verdict.
 enum verdict function_classify(struct capture_control* control, int index, uint64_t generation,
                                const char* name);
 

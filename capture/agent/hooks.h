@@ -1,10 +1,9 @@
-// The functions that take the place of launch functions in the dispatch table.
+// The functions that take the place of launch functions in the dispatch tables.
 #pragma once
 
-#include "hip_table.h"
-
-// Swaps every slot that the library has. Returns how many.
-int hooks_insert(const struct hip_table* table);
+// Swaps every slot that the mapped copies of the library have (session.h: g_tables). Returns how
+// many functions are hooked.
+int hooks_insert(void);
 
 // Puts the originals back. Returns how many slots are not ours any more.
-int hooks_remove(const struct hip_table* table);
+int hooks_remove(void);

@@ -5,16 +5,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "counting.h"
 #include "function_table.h"
-#include "reach.h"
 #include "runtime.h"
+#include "shape.h"
+#include "snapshot.h"
 
-// HIP_LAUNCH_PARAM_* of the `extra` array.
-#define LAUNCH_PARAM_BUFFER_POINTER ((void*)1)
-#define LAUNCH_PARAM_BUFFER_SIZE ((void*)2)
-#define LAUNCH_PARAM_END ((void*)3)
-
-enum { REGION_ALIGNMENT = 4096 };
+// The first launch of a wanted kernel waits for the controller to say its layout, so that it can be
+// captured: at most so long, and only while the controller shows signs of life.
+enum { ANSWER_PATIENCE_MS = 50, BEAT_PATIENCE_MS = 1500 };
 
 // A capture's own runtime calls, and the launch it holds, may launch kernels: they are not looked
 // at.
@@ -35,14 +34,38 @@ static bool claim_record(struct capture_control* control) {
                                        __ATOMIC_RELAXED);
 }
 
+static void release_record(struct capture_control* control) {
+    __atomic_store_n(&control->state, STATE_ARMED, __ATOMIC_RELEASE);
+}
+
 static void publish(struct capture_control* control, enum record_status status) {
     control->record.status = status;
     __atomic_store_n(&control->state, STATE_READY, __ATOMIC_RELEASE);
 }
 
-static int refuse(struct capture_record* record, const char* reason) {
-    snprintf(record->reason, sizeof record->reason, "%s", reason);
-    return -1;
+static const char* name_of(const struct launch* launch) {
+    return launch->is_host_symbol
+               ? runtime_symbol_name(launch->table, launch->function, launch->stream)
+               : runtime_kernel_name(launch->table, launch->function);
+}
+
+// The runtime is entered: what does not know the function leaves an error behind.
+static void fill_name_and_handle(struct capture_record* record, const struct launch* launch) {
+    const char* name = name_of(launch);
+    record->name_bytes = name == NULL ? 0 : (uint32_t)strnlen(name, MAX_NAME_BYTES - 1);
+    memcpy(record->name, name == NULL ? "" : name, record->name_bytes);
+    record->handle = launch->is_host_symbol
+                         ? (uint64_t)runtime_symbol_function(launch->table, launch->function)
+                         : (uint64_t)launch->function;
+}
+
+// The name as it was when the function was first seen, or its beginning.
+static void fill_known_name(const struct capture_control* control, struct capture_record* record) {
+    const uint64_t at = control->functions[record->function_index].statistics % MAX_NAMES;
+    const struct capture_statistics* known = &control->statistics[at];
+    record->name_bytes = known->name_bytes < MAX_STATISTICS_NAME ? known->name_bytes
+                                                                 : MAX_STATISTICS_NAME;
+    memcpy(record->name, known->name, record->name_bytes);
 }
 
 static void fill_header(struct capture_record* record, const struct launch* launch, int index,
@@ -56,134 +79,44 @@ static void fill_header(struct capture_record* record, const struct launch* laun
     memcpy(record->grid, launch->grid, sizeof record->grid);
     memcpy(record->block, launch->block, sizeof record->block);
     record->dynamic_lds_bytes = launch->dynamic_lds_bytes;
-    const char* name = runtime_kernel_name(launch->function);
-    record->name_bytes = name == NULL ? 0 : (uint32_t)strnlen(name, MAX_NAME_BYTES - 1);
-    memcpy(record->name, name == NULL ? "" : name, record->name_bytes);
+    record->is_cooperative = launch->is_cooperative;
+    record->graph_node = launch->graph_node - 1;
+    record->device = -1;
 }
 
-static int count_workgroups(struct capture_record* record) {
-    for (int i = 0; i < 3; ++i) {
-        if (record->block[i] == 0 || record->grid[i] % record->block[i] != 0) {
-            return refuse(record, "its work-items are no multiple of the workgroup");
-        }
-        record->grid[i] /= record->block[i];
-    }
-    return 0;
-}
-
-static int gather_params(struct capture_record* record, const struct capture_layout* layout,
-                         void** params) {
-    for (uint32_t i = 0; i < layout->argument_count && i < MAX_ARGUMENTS; ++i) {
-        const uint32_t offset = layout->arguments[i].offset, size = layout->arguments[i].size;
-        if (size > record->kernarg_bytes || offset > record->kernarg_bytes - size) {
-            return refuse(record, "its layout is inconsistent");
-        }
-        if (params[i] == NULL) {
-            return refuse(record, "it was launched with fewer parameters than the kernel has");
-        }
-        memcpy(record->kernarg + offset, params[i], size);
-    }
-    return 0;
-}
-
-static int gather_extra(struct capture_record* record, void** extra) {
-    const void* buffer = NULL;
-    size_t bytes = 0;
-    for (int i = 0; i < 8 && extra[i] != LAUNCH_PARAM_END; i += 2) {
-        if (extra[i] == LAUNCH_PARAM_BUFFER_POINTER) {
-            buffer = extra[i + 1];
-        } else if (extra[i] == LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != NULL) {
-            bytes = *(const size_t*)extra[i + 1];
-        } else {
-            return refuse(record, "its `extra` list is not understood");
-        }
-    }
-    if (buffer == NULL || bytes < record->kernarg_bytes) {
-        return refuse(record,
-                      "its argument buffer is shorter than the kernel's explicit arguments");
-    }
-    memcpy(record->kernarg, buffer, record->kernarg_bytes);
-    return 0;
-}
-
-static int gather_kernarg(struct capture_record* record, const struct capture_layout* layout,
-                          const struct launch* launch) {
-    record->kernarg_bytes = layout->kernarg_bytes;
-    if (record->kernarg_bytes > MAX_KERNARG_BYTES) {
-        return refuse(record, "its kernarg segment is too large");
-    }
-    memset(record->kernarg, 0, sizeof record->kernarg);
-    if (layout->argument_count == 0) {
-        return 0;
-    }
-    if (launch->params != NULL) {
-        return gather_params(record, layout, launch->params);
-    }
-    if (launch->extra != NULL) {
-        return gather_extra(record, launch->extra);
-    }
-    return refuse(record, "it was launched without arguments");
-}
-
-// Lays the contents out in the data memory: true if they fit.
-static bool place_contents(struct capture_record* record) {
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < record->region_count; ++i) {
-        struct capture_region* region = &record->regions[i];
-        const uint64_t step =
-            (region->size + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
-        region->before = at;
-        region->after = at + step;
-        at += 2 * step;
-    }
-    record->need_bytes = at;
-    return at <= g_data_bytes;
-}
-
-static int copy_contents(struct capture_record* record, bool is_after) {
-    for (uint32_t i = 0; i < record->region_count; ++i) {
-        const struct capture_region* region = &record->regions[i];
-        const int error = reach_copy(region, g_data + (is_after ? region->after : region->before));
-        if (error != HIP_SUCCESS) {
-            snprintf(record->reason, sizeof record->reason,
-                     "%llu bytes at %#llx cannot be copied (error %d)",
-                     (unsigned long long)region->size, (unsigned long long)region->address, error);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static enum record_status snapshot(struct capture_control* control, const struct launch* launch) {
-    struct capture_record* record = &control->record;
-    const uint64_t layout = control->functions[record->function_index].layout;
-    if (layout >= MAX_LAYOUTS) {
-        refuse(record, "its layout is inconsistent");
-        return RECORD_REFUSED;
-    }
-    if (runtime_is_stream_capturing(launch->stream)) {
-        refuse(record, "its stream is being captured into a graph: nothing runs at that moment");
-        return RECORD_REFUSED;
-    }
-    if ((launch->counts_work_items && count_workgroups(record) != 0) ||
-        gather_kernarg(record, &control->layouts[layout], launch) != 0 ||
-        reach_regions(record, &control->layouts[layout], control->max_bytes) != 0) {
-        return RECORD_REFUSED;
-    }
-    if (!place_contents(record)) {
-        return RECORD_NEED_SPACE;
-    }
-    if (runtime_synchronize(launch->stream) != HIP_SUCCESS) {
-        refuse(record, "its stream cannot be synchronized");
-        return RECORD_REFUSED;
-    }
-    return copy_contents(record, false) == 0 ? RECORD_CAPTURED : RECORD_REFUSED;
-}
-
-static void ask(struct capture_record* record, void* function) {
+static void ask(struct capture_record* record, const struct launch* launch) {
     for (size_t i = 0; i < sizeof kAttributes / sizeof kAttributes[0]; ++i) {
-        record->attributes[i] = runtime_function_attribute(function, kAttributes[i]);
+        record->attributes[i] =
+            record->handle == 0 ? -1
+                                : runtime_function_attribute(launch->table, (void*)record->handle,
+                                                             kAttributes[i]);
     }
+}
+
+static enum record_status snapshot(struct capture_control* control, const struct launch* launch,
+                                   bool* is_passed) {
+    struct capture_record* record = &control->record;
+    const uint64_t index = control->functions[record->function_index].layout;
+    if (index >= MAX_LAYOUTS) {
+        snapshot_refuse(record, "its layout is inconsistent");
+        return RECORD_REFUSED;
+    }
+    // Before anything that a captured stream would not survive.
+    if (runtime_is_stream_capturing(launch->table, launch->stream)) {
+        snapshot_refuse(record,
+                        "its stream is being captured into a graph: nothing runs at that moment");
+        return RECORD_REFUSED;
+    }
+    const struct capture_layout* layout = &control->layouts[index];
+    if (snapshot_arguments(record, layout, launch) != 0) {
+        return RECORD_REFUSED;
+    }
+    if (control->takes_shapes && shape_is_taken(control, shape_of(record, layout, index))) {
+        *is_passed = true;
+        return RECORD_REFUSED;
+    }
+    record->device = runtime_device(launch->table);
+    return snapshot_before(control, layout, launch);
 }
 
 static uint64_t generation_of(const struct capture_control* control) {
@@ -191,75 +124,167 @@ static uint64_t generation_of(const struct capture_control* control) {
 }
 
 // With the record claimed: true if the launch is now between its two snapshots.
-static bool begin_claimed(struct capture_control* control, const struct launch* launch, int index) {
+static bool begin_claimed(struct capture_control* control, const struct launch* launch, int index,
+                          uint64_t call) {
     struct capture_record* record = &control->record;
     const uint64_t start = now_ns(), generation = generation_of(control);
     // Again: a module may have been unloaded since, and the entry given to another function.
     const enum verdict verdict =
         function_verdict(control, index, (uint64_t)launch->function, generation);
     if (verdict != VERDICT_WANTED && verdict != VERDICT_UNKNOWN) {
-        __atomic_store_n(&control->state, STATE_ARMED, __ATOMIC_RELEASE);
+        release_record(control);
         return false;
     }
     struct runtime_scope scope;
     fill_header(record, launch, index, generation);
-    if (!runtime_enter(&scope)) {
-        refuse(record, "its thread has a HIP error pending");
+    record->call = call;
+    if (!runtime_enter(launch->table, &scope)) {
+        fill_known_name(control, record);
+        snapshot_refuse(record, "its thread has a HIP error pending");
         publish(control, RECORD_REFUSED);
         return false;
     }
+    fill_name_and_handle(record, launch);
     enum record_status status = RECORD_QUESTION;
+    bool is_passed = false;
     if (verdict == VERDICT_WANTED) {
-        status = snapshot(control, launch);
+        status = snapshot(control, launch, &is_passed);
     } else {
-        ask(record, launch->function);
+        ask(record, launch);
     }
-    runtime_leave(&scope);
+    runtime_leave(launch->table, &scope);
     record->pause_ns = now_ns() - start;
-    if (status != RECORD_CAPTURED) {
+    if (is_passed) {
+        release_record(control);
+    } else if (status != RECORD_CAPTURED) {
         publish(control, status);
-        return false;
     }
-    return true;
+    return status == RECORD_CAPTURED;
 }
 
-bool launch_begin(struct capture_control* control, const struct launch* launch) {
+int launch_find_function(struct capture_control* control, const struct launch* launch,
+                         enum verdict* verdict) {
     const uint64_t function = (uint64_t)launch->function, generation = generation_of(control);
     const int index = function_find(control, function);
+    if (index >= 0) {
+        *verdict = function_verdict(control, index, function, generation);
+        struct runtime_scope scope;
+        if (*verdict == 0 && !runtime_enter(launch->table, &scope)) {
+            return -1;  // its thread has an error pending: the next launch will do
+        }
+        if (*verdict == 0) {
+            *verdict = function_classify(control, index, generation, name_of(launch));
+            runtime_leave(launch->table, &scope);
+        }
+    }
+    return index;
+}
+
+// Until the controller has said what becomes of the function; false if it does not in time.
+static bool wait_for_answer(const struct capture_control* control, const struct launch* launch,
+                            int index, uint64_t deadline_ns) {
+    const uint64_t beat = __atomic_load_n(&control->beat_ns, __ATOMIC_RELAXED);
+    if (now_ns() > beat + BEAT_PATIENCE_MS * 1000000ull) {
+        return false;
+    }
+    while (now_ns() < deadline_ns) {
+        const uint64_t generation = generation_of(control);
+        const enum verdict verdict =
+            function_verdict(control, index, (uint64_t)launch->function, generation);
+        if (verdict != VERDICT_UNKNOWN) {
+            return verdict == VERDICT_WANTED;
+        }
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    return false;
+}
+
+// Whether this launch of a wanted function is one to be captured.
+static bool is_due(struct capture_control* control, int index, uint64_t* call) {
+    struct capture_function* entry = &control->functions[index];
+    *call = __atomic_fetch_add(&entry->calls, 1, __ATOMIC_RELAXED);
+    return *call >= control->first_call && *call >= __atomic_load_n(&entry->due, __ATOMIC_RELAXED);
+}
+
+static bool begin_wanted(struct capture_control* control, struct launch* launch, int index,
+                         enum verdict verdict) {
+    uint64_t call = 0;
+    if (verdict == VERDICT_UNKNOWN) {
+        const uint64_t deadline = now_ns() + ANSWER_PATIENCE_MS * 1000000ull;
+        if (claim_record(control)) {
+            begin_claimed(control, launch, index, 0);
+        }
+        if (!wait_for_answer(control, launch, index, deadline) ||
+            !is_due(control, index, &call)) {
+            return false;
+        }
+        while (!claim_record(control)) {
+            if (now_ns() > deadline || control_state_of(control) == STATE_CLOSED) {
+                return false;
+            }
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        }
+    } else if (!is_due(control, index, &call) || !claim_record(control)) {
+        return false;
+    }
+    return begin_claimed(control, launch, index, call);
+}
+
+bool launch_begin(struct capture_control* control, struct launch* launch) {
+    if (t_is_inside) {
+        return false;
+    }
+    enum verdict verdict;
+    const int index = launch_find_function(control, launch, &verdict);
     if (index < 0) {
         return false;
     }
-    enum verdict verdict = function_verdict(control, index, function, generation);
-    if (verdict == 0) {
-        const char* name = runtime_kernel_name(launch->function);
-        verdict = function_classify(control, index, generation, name);
+    if (control_state_of(control) == STATE_COUNTING) {
+        t_is_inside = true;
+        counting_begin(control, launch, index);
+        t_is_inside = launch->sample != 0;
+        return launch->sample != 0;
     }
-    if (verdict == VERDICT_UNWANTED || t_is_inside || !claim_record(control)) {
+    if (verdict == VERDICT_UNWANTED) {
         return false;
     }
     t_is_inside = true;
-    const bool is_held = begin_claimed(control, launch, index);
+    const bool is_held = begin_wanted(control, launch, index, verdict);
     t_is_inside = is_held;
     return is_held;
 }
 
-void launch_captured(const struct launch* launch, int result) {
+static void note_taken(struct capture_control* control) {
+    struct capture_record* record = &control->record;
+    struct capture_function* entry = &control->functions[record->function_index];
+    __atomic_store_n(&entry->due, record->call + (control->every ? control->every : 1),
+                     __ATOMIC_RELAXED);
+    if (control->takes_shapes) {
+        shape_take(control, shape_of(record, &control->layouts[entry->layout], entry->layout));
+    }
+}
+
+void launch_end(const struct launch* launch, int result) {
     struct capture_control* control = atomic_load(&g_control);
+    if (launch->sample != 0) {
+        counting_end(launch);
+        t_is_inside = false;
+        return;
+    }
     struct capture_record* record = &control->record;
     const uint64_t start = now_ns();
     enum record_status status = RECORD_REFUSED;
     struct runtime_scope scope;
     if (result != HIP_SUCCESS) {
         snprintf(record->reason, sizeof record->reason, "the launch failed with error %d", result);
-    } else if (!runtime_enter(&scope)) {
-        refuse(record, "the launch left a HIP error behind");
+    } else if (!runtime_enter(launch->table, &scope)) {
+        snapshot_refuse(record, "the launch left a HIP error behind");
     } else {
-        if (runtime_synchronize(launch->stream) != HIP_SUCCESS) {
-            refuse(record, "the kernel failed");
-        } else if (copy_contents(record, true) == 0) {
+        if (snapshot_after(record, launch) == 0) {
             status = RECORD_CAPTURED;
+            note_taken(control);
         }
-        runtime_leave(&scope);
+        runtime_leave(launch->table, &scope);
     }
     record->pause_ns += now_ns() - start;
     publish(control, status);

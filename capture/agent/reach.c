@@ -7,37 +7,50 @@
 
 #include "host_memory.h"
 #include "memory_map.h"
+#include "ranges.h"
 #include "runtime.h"
 
 enum {
     FIRST_ADDRESS = 1 << 16,           // smaller values are numbers
+    PAGE_BYTES = 4096,
     PAGEABLE_WINDOW_BYTES = 16 << 20,  // of memory whose true extent nobody tells us
     HIP_ERROR_INVALID_VALUE = 1,
+    // Pointers in memory: steps from the arguments, and questions to the runtime.
+    SCAN_DEPTH = 3,
+    SCAN_QUESTIONS = 4096,
+    SCAN_PIECE_BYTES = 64 << 10,
 };
 
-static int find_region(const struct capture_record* record, uint64_t address) {
-    for (uint32_t i = 0; i < record->region_count; ++i) {
-        if (address - record->regions[i].address < record->regions[i].size) {
-            return (int)i;
-        }
+// Flags of hipHostMalloc and hipExtMallocWithFlags.
+enum { FLAG_DEVICE_FINE_GRAINED = 1, FLAG_HOST_COHERENT = 1 << 30 };
+static const unsigned kFlagHostNonCoherent = 1u << 31;
+
+// In memory, where most words are data: addresses that a 64-bit program can have for allocations.
+static const uint64_t kFirstMappedAddress = 1ull << 32, kAddressEnd = 1ull << 48;
+
+static enum coherence coherence_of(const struct hip_table* table, uint64_t pointer,
+                                   struct runtime_memory memory) {
+    if (memory.type == MEMORY_DEVICE) {
+        return memory.flags & FLAG_DEVICE_FINE_GRAINED ? COHERENCE_FINE : COHERENCE_COARSE;
     }
-    return -1;
+    if (memory.flags & kFlagHostNonCoherent) {
+        return COHERENCE_COARSE;
+    }
+    if (memory.type == MEMORY_HOST && memory.flags & FLAG_HOST_COHERENT) {
+        return COHERENCE_FINE;
+    }
+    switch (runtime_coherency_mode(table, pointer & ~(uint64_t)(PAGE_BYTES - 1), PAGE_BYTES)) {
+        case 0:
+            return COHERENCE_FINE;
+        case 1:
+            return COHERENCE_COARSE;
+        default:
+            return COHERENCE_UNKNOWN;
+    }
 }
 
-static int add_region(struct capture_record* record, uint64_t address, uint64_t size,
-                      enum region_kind kind) {
-    if (record->region_count == MAX_REGIONS) {
-        snprintf(record->reason, sizeof record->reason, "it reaches more than %d allocations",
-                 MAX_REGIONS);
-        return -1;
-    }
-    record->regions[record->region_count] =
-        (struct capture_region){address, size, 0, 0, (uint64_t)kind};
-    return (int)record->region_count++;
-}
-
-static enum region_kind kind_of(uint64_t pointer) {
-    switch (runtime_memory_type(pointer)) {
+static enum region_kind kind_of(struct runtime_memory memory) {
+    switch (memory.type) {
         case MEMORY_HOST:
             return KIND_PINNED_HOST;
         case MEMORY_MANAGED:
@@ -47,87 +60,235 @@ static enum region_kind kind_of(uint64_t pointer) {
     }
 }
 
-// The allocation that holds the word's value, if the runtime knows one.
-static int reach_allocation(struct capture_record* record, uint64_t value, int* region) {
+// The allocation that holds `value`, or the window of it around `value`; false if the runtime
+// knows none.
+static bool find_allocation(const struct hip_table* table, uint64_t value, uint64_t window_bytes,
+                            struct capture_region* range) {
     uint64_t base, size;
-    *region = find_region(record, value);
-    if (*region < 0 && runtime_address_range(value, &base, &size)) {
-        *region = add_region(record, base, size, kind_of(value));
-        return *region < 0 ? -1 : 0;
+    if (!runtime_address_range(table, value, &base, &size)) {
+        return false;
     }
-    return 0;
+    const struct runtime_memory memory = runtime_memory_of(table, value);
+    *range = (struct capture_region){
+        .address = base,
+        .size = size,
+        .kind = kind_of(memory),
+        .coherence = coherence_of(table, value, memory),
+        .allocation = base,
+        .allocation_size = size,
+    };
+    if (window_bytes != 0) {
+        uint64_t start = value - base > window_bytes ? value - window_bytes : base;
+        const uint64_t end = base + size - value > window_bytes ? value + window_bytes : base + size;
+        start = start & ~(uint64_t)(PAGE_BYTES - 1);
+        range->address = start < base ? base : start;
+        range->size = end - range->address;
+    }
+    return true;
 }
 
-// Host memory that the runtime knows nothing of, which a unified-memory device reaches all the
-// same: the malloc chunk, or a window of the mapping behind the pointer.
-static int reach_host_memory(struct capture_record* record, uint64_t value, int* region) {
+// Memory of the host that is in no allocation of the runtime's: an unregistered malloc chunk, or
+// a window of the mapping behind the pointer.
+static int add_host_memory(struct capture_record* record, uint64_t value) {
     struct mapping mapping;
-    *region = find_region(record, value);
-    if (*region >= 0 || !mapping_find(value, &mapping) || !mapping.is_readable ||
+    if (ranges_find(record, value) >= 0 || !mapping_find(value, &mapping) || !mapping.is_readable ||
         mapping.is_executable) {
         return 0;
     }
     const uint64_t chunk_bytes = host_chunk_bytes(value, &mapping);
     uint64_t start = value, end = value + chunk_bytes;
     if (chunk_bytes == 0) {
-        start = value & ~4095ull;
+        start = value & ~(uint64_t)(PAGE_BYTES - 1);
         end = mapping.end - start < PAGEABLE_WINDOW_BYTES ? mapping.end
                                                           : start + PAGEABLE_WINDOW_BYTES;
     }
-    for (uint32_t i = 0; i < record->region_count; ++i) {
-        // None holds `value`: each lies whole before or behind it.
-        const uint64_t other = record->regions[i].address;
-        const uint64_t other_end = other + record->regions[i].size;
-        if (other > value) {
-            end = other < end ? other : end;
-        } else {
-            start = other_end > start ? other_end : start;
-        }
-    }
-    *region = add_region(record, start, end - start, KIND_PAGEABLE_HOST);
-    return *region < 0 ? -1 : 0;
+    const struct capture_region range = {
+        .address = start, .size = end - start, .kind = KIND_PAGEABLE_HOST};
+    return ranges_add(record, &range);
 }
 
-int reach_regions(struct capture_record* record, const struct capture_layout* layout,
-                  uint64_t max_bytes) {
-    const uint32_t words = record->kernarg_bytes / 8;
-    record->region_count = 0;
-    memset(record->word_regions, 0xff, sizeof record->word_regions);
-    // Allocations first, so that windows of host memory can be cut where allocations are. Every
-    // aligned word is asked about, whatever the metadata says: structures hold pointers, and so do
-    // pairs of 32-bit arguments.
-    for (int pass = 0; pass < 2; ++pass) {
-        for (uint32_t i = 0; i < words; ++i) {
-            uint64_t value;
-            int region = record->word_regions[i];
-            memcpy(&value, record->kernarg + 8 * i, sizeof value);
-            if (value < FIRST_ADDRESS || region >= 0 || (pass == 1 && !layout->pointers[i])) {
+static uint64_t kernarg_value(const struct capture_record* record, uint32_t offset) {
+    uint64_t value;
+    memcpy(&value, record->kernarg + offset, sizeof value);
+    return value;
+}
+
+// Every 8 bytes are asked about, whatever the metadata says: structures hold pointers, and so do
+// pairs of 32-bit arguments, at any multiple of 4.
+static int reach_arguments(const struct hip_table* table, struct capture_record* record,
+                           uint64_t window_bytes, bool* is_pointer) {
+    uint32_t taken_end = 0;  // a half of a pointer starts no other
+    for (uint32_t pass = 0; pass < 2; ++pass) {
+        for (uint32_t at = pass * 4; at + 8 <= record->kernarg_bytes; at += 8) {
+            const uint64_t value = kernarg_value(record, at);
+            const bool is_half = pass == 1 && (is_pointer[at / 4 - 1] || is_pointer[at / 4 + 1] ||
+                                               at < taken_end);
+            struct capture_region range;
+            if (value < FIRST_ADDRESS || is_half ||
+                !find_allocation(table, value, window_bytes, &range)) {
                 continue;
             }
-            if ((pass == 0 ? reach_allocation(record, value, &region)
-                           : reach_host_memory(record, value, &region)) != 0) {
+            if (ranges_add(record, &range) != 0) {
                 return -1;
             }
-            record->word_regions[i] = (int16_t)region;
+            is_pointer[at / 4] = true;
+            taken_end = pass == 1 ? at + 8 : 0;
         }
-    }
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < record->region_count; ++i) {
-        const uint64_t size = record->regions[i].size;
-        if (size > max_bytes - total) {
-            snprintf(record->reason, sizeof record->reason,
-                     "its regions hold more than the limit of %llu bytes",
-                     (unsigned long long)max_bytes);
-            return -1;
-        }
-        total += size;
     }
     return 0;
 }
 
-int reach_copy(const struct capture_region* region, uint8_t* to) {
+static int reach_variables(struct capture_record* record, const struct capture_layout* layout) {
+    for (uint32_t i = 0; i < layout->variable_count && i < MAX_VARIABLES; ++i) {
+        const struct capture_region range = {
+            .address = layout->variables[i].address,
+            .size = layout->variables[i].size,
+            .kind = KIND_MODULE_GLOBAL,
+            .coherence = COHERENCE_COARSE,
+            .variable = i,
+        };
+        if (range.size != 0 && ranges_add(record, &range) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int reach_host_arguments(struct capture_record* record, const struct capture_layout* layout,
+                                bool* is_pointer) {
+    for (uint32_t at = 0; at + 8 <= record->kernarg_bytes; at += 8) {
+        const uint64_t value = kernarg_value(record, at);
+        if (value < FIRST_ADDRESS || is_pointer[at / 4] || !layout->pointers[at / 8]) {
+            continue;
+        }
+        if (add_host_memory(record, value) != 0) {
+            return -1;
+        }
+        is_pointer[at / 4] = ranges_find(record, value) >= 0;
+    }
+    return 0;
+}
+
+// A search for pointers in memory: places to look at, in the order in which they were found.
+struct scan {
+    const struct hip_table* table;
+    const struct capture_control* control;
+    struct capture_record* record;
+    uint64_t places[MAX_MEMORY_POINTERS];
+    uint32_t place_count, question_count;
+};
+
+static void add_place(struct scan* scan, uint64_t place) {
+    for (uint32_t i = 0; i < scan->place_count; ++i) {
+        if (scan->places[i] == place) {
+            return;
+        }
+    }
+    if (scan->place_count < MAX_MEMORY_POINTERS) {
+        scan->places[scan->place_count++] = place;
+    }
+}
+
+// A word of memory that may be a pointer. What leads to more memory than may be captured is taken
+// for data: the word may be one by chance.
+static void look_at_word(struct scan* scan, uint64_t at, uint64_t value) {
+    struct capture_record* record = scan->record;
+    struct capture_region range;
+    if (value < kFirstMappedAddress || value >= kAddressEnd ||
+        record->memory_pointer_count == MAX_MEMORY_POINTERS) {
+        return;
+    }
+    if (ranges_find(record, value) < 0) {
+        if (scan->question_count == SCAN_QUESTIONS) {
+            return;
+        }
+        ++scan->question_count;
+        if (!find_allocation(scan->table, value, scan->control->window_bytes, &range) ||
+            range.size > scan->control->max_bytes ||
+            ranges_bytes(record) > scan->control->max_bytes - range.size ||
+            ranges_add(record, &range) != 0) {
+            return;
+        }
+    }
+    record->memory_pointers[record->memory_pointer_count++] =
+        (struct capture_memory_pointer){at, value};
+    add_place(scan, value & ~7ull);
+}
+
+static void scan_place(struct scan* scan, uint64_t place) {
+    static uint64_t piece[SCAN_PIECE_BYTES / 8];  // whoever scans holds the record
+    const int index = ranges_find(scan->record, place);
+    if (index < 0 || scan->record->regions[index].kind == KIND_PAGEABLE_HOST) {
+        return;
+    }
+    const struct capture_region* region = &scan->record->regions[index];
+    const uint64_t room = region->address + region->size - place;
+    uint64_t bytes = room < scan->control->scan_bytes ? room : scan->control->scan_bytes;
+    bytes = bytes < SCAN_PIECE_BYTES ? bytes / 8 * 8 : SCAN_PIECE_BYTES;
+    if (bytes == 0 || runtime_copy(scan->table, piece, place, bytes) != HIP_SUCCESS) {
+        return;
+    }
+    for (uint64_t i = 0; i < bytes / 8; ++i) {
+        look_at_word(scan, place + 8 * i, piece[i]);
+    }
+}
+
+static void reach_through_memory(const struct hip_table* table, struct capture_record* record,
+                                 const struct capture_layout* layout,
+                                 const struct capture_control* control, const bool* is_pointer) {
+    static struct scan scan;
+    scan.table = table;
+    scan.control = control;
+    scan.record = record;
+    scan.place_count = scan.question_count = 0;
+    for (uint32_t at = 0; at + 8 <= record->kernarg_bytes; at += 4) {
+        if (is_pointer[at / 4]) {
+            add_place(&scan, (kernarg_value(record, at) + 7) & ~7ull);
+        }
+    }
+    for (uint32_t i = 0; i < layout->variable_count && i < MAX_VARIABLES; ++i) {
+        add_place(&scan, (layout->variables[i].address + 7) & ~7ull);
+    }
+    uint32_t done = 0;
+    for (int depth = 0; depth < SCAN_DEPTH; ++depth) {
+        for (const uint32_t end = scan.place_count; done < end; ++done) {
+            scan_place(&scan, scan.places[done]);
+        }
+    }
+}
+
+int reach_regions(const struct hip_table* table, struct capture_record* record,
+                  const struct capture_layout* layout, const struct capture_control* control) {
+    static bool is_pointer[MAX_KERNARG_BYTES / 4 + 2];
+    memset(is_pointer, 0, sizeof is_pointer);
+    record->region_count = record->memory_pointer_count = 0;
+    // Allocations before host memory, so that windows of it can be cut where allocations are.
+    if (reach_variables(record, layout) != 0 ||
+        reach_arguments(table, record, control->window_bytes, is_pointer) != 0 ||
+        reach_host_arguments(record, layout, is_pointer) != 0) {
+        return -1;
+    }
+    if (control->scan_bytes != 0) {
+        reach_through_memory(table, record, layout, control, is_pointer);
+    }
+    for (uint32_t i = 0; i < MAX_KERNARG_BYTES / 4; ++i) {
+        record->pointer_regions[i] = -1;
+        if (4 * i + 8 <= record->kernarg_bytes && is_pointer[i]) {
+            record->pointer_regions[i] = (int16_t)ranges_find(record, kernarg_value(record, 4 * i));
+        }
+    }
+    if (ranges_bytes(record) > control->max_bytes) {
+        snprintf(record->reason, sizeof record->reason,
+                 "its regions hold more than the limit of %llu bytes",
+                 (unsigned long long)control->max_bytes);
+        return -1;
+    }
+    return 0;
+}
+
+int reach_copy(const struct hip_table* table, const struct capture_region* region, uint8_t* to) {
     if (region->kind == KIND_PAGEABLE_HOST) {
         return host_copy(to, region->address, region->size) ? HIP_SUCCESS : HIP_ERROR_INVALID_VALUE;
     }
-    return runtime_copy(to, region->address, region->size);
+    return runtime_copy(table, to, region->address, region->size);
 }

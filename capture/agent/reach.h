@@ -1,12 +1,14 @@
-// Which memory a kernarg segment reaches.
+// Which memory a dispatch reaches: what its arguments point to, what pointers there point to, and
+// the variables of its code object.
 #pragma once
 
 #include "capture_control.h"
+#include "hip_table.h"
 
-// Fills the record's regions, and the region of each kernarg word. Regions never overlap: pointers
-// into one allocation share it. Returns 0, or -1 with the record's reason set.
-int reach_regions(struct capture_record* record, const struct capture_layout* layout,
-                  uint64_t max_bytes);
+// Fills the record's regions and pointers. Regions never overlap: pointers into one allocation
+// share it. Returns 0, or -1 with the record's reason set.
+int reach_regions(const struct hip_table* table, struct capture_record* record,
+                  const struct capture_layout* layout, const struct capture_control* control);
 
 // Copies the content of a region. Returns 0, or a HIP error.
-int reach_copy(const struct capture_region* region, uint8_t* to);
+int reach_copy(const struct hip_table* table, const struct capture_region* region, uint8_t* to);

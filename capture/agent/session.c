@@ -12,14 +12,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "counting.h"
+#include "graph.h"
 #include "hooks.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { WATCH_INTERVAL_MS = 200, CLOSE_PATIENCE_MS = 10000 };
+enum { WATCH_INTERVAL_MS = 20, CLOSE_PATIENCE_MS = 10000 };
 
 _Atomic(struct capture_control*) g_control;
-struct hip_table g_table;
+struct hip_table g_tables[MAX_COPIES];
+int g_table_count;
 uint8_t* g_data;
 size_t g_data_bytes;
 
@@ -93,11 +96,12 @@ static bool close_record(struct capture_control* control) {
 
 // Number of slots that somebody else has hooked since: they stay as they are.
 static int close_session(void) {
-    const int foreign = hooks_remove(&g_table);
+    const int foreign = hooks_remove();
     struct capture_control* control = atomic_load(&g_control);
     if (control != NULL && close_record(control)) {
         release_data();
     }
+    graph_close();
     return foreign;
 }
 
@@ -112,6 +116,8 @@ static void* watch(void* number) {
             is_open && now_ns() > __atomic_load_n(&control->deadline_ns, __ATOMIC_RELAXED);
         if (is_late) {
             close_session();
+        } else if (is_open && control_state_of(control) == STATE_COUNTING) {
+            counting_collect(control);
         }
         pthread_mutex_unlock(&g_lock);
         if (!is_open || is_late) {
@@ -139,7 +145,8 @@ static int start_watchdog(void) {
 static void forget_in_child(void) {
     pthread_mutex_init(&g_lock, NULL);
     atomic_store(&g_control, NULL);
-    hooks_remove(&g_table);
+    hooks_remove();
+    graph_drop();
     g_data = NULL;
     g_data_bytes = 0;
     if (g_control_fd >= 0) {
@@ -172,27 +179,60 @@ static int open_control(char* error, size_t error_bytes) {
     control->bytes = sizeof *control;
     control->generation = 1;
     control->deadline_ns = now_ns() + 10000000000u;
+    control->beat_ns = now_ns();
+    control->takes_after = 1;
+    control->every = 1;
     control->state = STATE_IDLE;
     atomic_store(&g_control, control);
     ++g_session_number;
     return start_watchdog() == 0 ? g_control_fd : fail(error, error_bytes, "no watchdog thread");
 }
 
-// Opens a session on the mapped libamdhip64.so at `path`; nothing is hooked yet. Returns the
-// control block's descriptor, or -1 with one line in `error`.
-EXPORT int asmevo_capture_open(const char* path, char* error, size_t error_bytes) {
+// Adds the table of one mapped copy, unless it is known. Returns -1 with one line in `error`.
+static int add_table(const char* path, char* error, size_t error_bytes) {
+    struct hip_table table;
+    void* library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    if (library == NULL) {
+        snprintf(error, error_bytes, "%s is not loaded", path);
+        return -1;
+    }
+    if (hip_table_find(&table, library, error, error_bytes) != 0) {
+        return -1;
+    }
+    for (int i = 0; i < g_table_count; ++i) {
+        if (g_tables[i].slots == table.slots) {
+            return 0;
+        }
+    }
+    if (g_table_count == MAX_COPIES) {
+        snprintf(error, error_bytes, "more than %d copies of libamdhip64 are loaded", MAX_COPIES);
+        return -1;
+    }
+    g_tables[g_table_count++] = table;
+    return 0;
+}
+
+// Opens a session on the mapped copies of libamdhip64.so at `paths`, one a line; nothing is hooked
+// yet. Returns the control block's descriptor, or -1 with one line in `error`.
+EXPORT int asmevo_capture_open(const char* paths, char* error, size_t error_bytes) {
     pthread_mutex_lock(&g_lock);
-    int result = -1;
+    int result = 0;
     struct capture_control* control = atomic_load(&g_control);
     if (control != NULL && now_ns() > control->deadline_ns) {
         close_session();  // whoever opened it is gone
     }
-    void* library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     if (control != NULL && control_state_of(control) != STATE_CLOSED) {
         snprintf(error, error_bytes, "another capture of this process is running");
-    } else if (library == NULL) {
-        snprintf(error, error_bytes, "%s is not loaded", path);
-    } else if (hip_table_find(&g_table, library, error, error_bytes) == 0) {
+        result = -1;
+    }
+    char path[4096];
+    for (const char* at = paths; result == 0 && *at != '\0';) {
+        const size_t length = strcspn(at, "\n");
+        snprintf(path, sizeof path, "%.*s", (int)length, at);
+        result = add_table(path, error, error_bytes);
+        at += length + (at[length] == '\n');
+    }
+    if (result == 0) {
         result = open_control(error, error_bytes);
     }
     pthread_mutex_unlock(&g_lock);
@@ -222,7 +262,7 @@ EXPORT int asmevo_capture_reserve(uint64_t bytes, char* error, size_t error_byte
 // Puts the hooks in. Returns how many, or -1.
 EXPORT int asmevo_capture_hook(char* error, size_t error_bytes) {
     pthread_mutex_lock(&g_lock);
-    const int result = hooks_insert(&g_table);
+    const int result = hooks_insert();
     pthread_mutex_unlock(&g_lock);
     if (result <= 0) {
         snprintf(error, error_bytes, "no launch function can be hooked");

@@ -17,8 +17,10 @@
 // reading it.
 extern _Atomic(struct capture_control*) g_control;
 
-// The table of the library that this process runs.
-extern struct hip_table g_table;
+// The tables of the mapped copies of the library; only added to.
+enum { MAX_COPIES = 4 };
+extern struct hip_table g_tables[MAX_COPIES];
+extern int g_table_count;
 
 // The data memory; valid for the thread that holds the record (STATE_BUSY).
 extern uint8_t* g_data;
@@ -32,9 +34,12 @@ static inline enum control_state control_state_of(const struct capture_control* 
 // pays for.
 static inline struct capture_control* control_for(const void* function) {
     struct capture_control* control = atomic_load_explicit(&g_control, memory_order_relaxed);
-    if (control == NULL || control_state_of(control) != STATE_ARMED ||
-        function_is_unwanted(control, (uint64_t)function)) {
+    if (control == NULL) {
         return NULL;
     }
-    return control;
+    const enum control_state state = control_state_of(control);
+    if (state == STATE_ARMED) {
+        return function_is_unwanted(control, (uint64_t)function) ? NULL : control;
+    }
+    return state == STATE_COUNTING ? control : NULL;
 }

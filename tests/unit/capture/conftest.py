@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hot_path_target import LAUNCH_SLOT, Target
 
 from asmevo.capture.loaded_objects import LoadedKernel
 from asmevo.codeobject import toolchain
@@ -31,3 +33,13 @@ def scale_wide() -> LoadedKernel:
     size = ".max_flat_workgroup_size: "
     one = CodeObject.read(_assemble(text.replace(f"{size}64", f"{size}256")))
     return LoadedKernel(code_object=one, kernel=one.kernels[0], load_bias=0x7200_0000_0000)
+
+
+@pytest.fixture
+def target(stub_hip: Path) -> Iterator[Target]:
+    target = Target(stub_hip)
+    original = target.hip.stub_slot(LAUNCH_SLOT)
+    yield target
+    assert target.agent.asmevo_capture_close() == 0
+    assert target.hip.stub_slot(LAUNCH_SLOT) == original
+    target.hip.hipGetLastError()

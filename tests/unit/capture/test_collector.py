@@ -50,7 +50,7 @@ class FakeTarget:
         struct.pack_into("=IIQ", memory, 0, CONTROL_VERSION, State.IDLE, len(memory))
         self.control = ControlBlock(memory)
         self.control.fields.generation = 1
-        self.process = TargetProcess(pid=os.getpid(), hip_path="", command=("fake",))
+        self.process = TargetProcess(pid=os.getpid(), hip_paths=(), command=("fake",))
         self.memory = ProcessMemory(os.getpid())
         self.objects: Any = FakeObjects(kernels)
         self.data = mmap.mmap(-1, 4096)
@@ -67,8 +67,8 @@ class FakeTarget:
         self.data = mmap.mmap(-1, max(size, 4096))
 
     def hook(self) -> int:
-        self.control.fields.seen[0].name, self.control.fields.seen[0].length = b"other", 5
-        self.control.fields.seen_count = 1
+        seen = self.control.fields.statistics[7]
+        seen.name_hash, seen.name, seen.name_bytes = 1, b"other", 5
         self._thread.start()
         return 1
 
@@ -114,7 +114,9 @@ class FakeTarget:
         kernarg = struct.pack("=QQf", OUT, SOURCE + 4, 2.0)
         record.kernarg_bytes = len(kernarg)
         record.kernarg[: len(kernarg)] = list(kernarg)
-        record.word_regions[:2] = [0, 1]
+        record.handle = record.function
+        record.has_after, record.graph_node = 1, -1
+        record.pointer_regions[:5] = [0, -1, 1, -1, -1]
         for index, address in enumerate((OUT, SOURCE)):
             region = record.regions[index]
             region.address, region.size, region.kind = address, 8, 0

@@ -7,135 +7,30 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-
-from asmevo.capture.control_block import (
-    CONTROL_VERSION,
-    Control,
-    ControlBlock,
-    Layout,
-    Record,
-    RecordStatus,
-    State,
-    Verdict,
-    map_shared,
+from hot_path_target import (
+    LAUNCH_SLOT,
+    Target,
+    arm,
+    arm_for_capture,
+    contents,
+    make_layout,
+    u64,
 )
-from asmevo.errors import TargetError
-from asmevo.native import capture_library
 
-LAUNCH_SLOT = 308
-OUT_OF_BUDGET = 1 << 20
+from asmevo.capture.control_block import Control, RecordStatus, State, Verdict
+from asmevo.errors import TargetError
 
 
 def test_control_block_of_both_languages_is_the_same() -> None:
-    offsets = [
-        getattr(Control, name).offset
-        for name in ("globs", "seen", "functions", "layouts", "record")
+    names = ("globs", "functions", "statistics", "taken_shapes", "layouts", "record")
+
+    # Asserted in capture_control.h.
+    assert [getattr(Control, name).offset for name in names] == [
+        *(120, 65656, 262264, 2064504, 2130040, 4235384)
     ]
-
-    assert offsets == [48, 16432, 81968, 180272, 1757232]  # asserted in capture_control.h
-    assert ctypes.sizeof(Control) == 1796536
-
-
-class Target:
-    """The stub with the capture library beside it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.hip = ctypes.CDLL(str(path))
-        self.hip.stub_slot.restype = ctypes.c_void_p
-        self.hip.stub_launches.restype = ctypes.c_uint64
-        self.agent = ctypes.CDLL(str(capture_library()))
-        assert self.agent.asmevo_capture_version() == CONTROL_VERSION
-        self.error = ctypes.create_string_buffer(256)
-        self.function = ctypes.c_void_p()
-        self.hip.hipModuleGetFunction(ctypes.byref(self.function), None, b"add_one")
-        self.data: mmap.mmap | None = None
-
-    def open(self, *globs: str, data_bytes: int = OUT_OF_BUDGET) -> ControlBlock:
-        descriptor = self.agent.asmevo_capture_open(str(self.path).encode(), self.error, 256)
-        if descriptor < 0:
-            raise TargetError(self.error.value.decode())
-        memory = map_shared(os.getpid(), descriptor, minimum_bytes=ctypes.sizeof(Control))
-        block = ControlBlock(memory)
-        block.set_globs(globs)
-        block.fields.max_bytes = 1 << 30
-        block.keep_alive(60)
-        self.reserve(data_bytes)
-        assert self.agent.asmevo_capture_hook(self.error, 256) > 0
-        return block
-
-    def reserve(self, size: int) -> None:
-        descriptor = self.agent.asmevo_capture_reserve(ctypes.c_uint64(size), self.error, 256)
-        assert descriptor >= 0, self.error.value
-        self.data = map_shared(os.getpid(), descriptor, minimum_bytes=size)
-
-    def allocate(self, content: bytes) -> int:
-        pointer = ctypes.c_void_p()
-        assert self.hip.hipMalloc(ctypes.byref(pointer), ctypes.c_size_t(len(content))) == 0
-        assert pointer.value
-        ctypes.memmove(pointer, content, len(content))
-        return pointer.value
-
-    def launch(self, *arguments: Any, stream: int = 0, function: Any = None) -> int:
-        params = (ctypes.c_void_p * len(arguments))(
-            *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in arguments)
-        )
-        geometry = (ctypes.c_uint(2), 1, 1, ctypes.c_uint(64), 1, 1, ctypes.c_uint(16))
-        return int(
-            self.hip.hipModuleLaunchKernel(
-                function or self.function, *geometry, ctypes.c_void_p(stream), params, None
-            )
-        )
-
-
-@pytest.fixture
-def target(stub_hip: Path) -> Iterator[Target]:
-    target = Target(stub_hip)
-    original = target.hip.stub_slot(LAUNCH_SLOT)
-    yield target
-    assert target.agent.asmevo_capture_close() == 0
-    assert target.hip.stub_slot(LAUNCH_SLOT) == original
-    target.hip.hipGetLastError()
-
-
-def make_layout() -> Layout:
-    """{u64 out, u64 in, u32 n}."""
-    layout = Layout(argument_count=3, kernarg_bytes=20)
-    for index, (offset, size) in enumerate([(0, 8), (8, 8), (16, 4)]):
-        layout.arguments[index].offset, layout.arguments[index].size = offset, size
-    layout.pointers[0] = layout.pointers[1] = 1
-    return layout
-
-
-def arm(block: ControlBlock) -> None:
-    block.set_state(State.ARMED)
-
-
-def arm_for_capture(target: Target, block: ControlBlock) -> None:
-    """Answer the question that the first launch raises, so that the next one is captured."""
-    arm(block)
-    assert target.launch(u64(0), u64(0), ctypes.c_uint32(0)) == 0
-    assert (block.state, block.fields.record.status) == (State.READY, RecordStatus.QUESTION)
-    block.set_layout(0, make_layout())
-    block.answer(block.fields.record, Verdict.WANTED)
-    arm(block)
-
-
-def u64(value: int) -> ctypes.c_uint64:
-    return ctypes.c_uint64(value)
-
-
-def contents(target: Target, record: Record) -> list[tuple[bytes, bytes]]:
-    assert target.data is not None
-    return [
-        (target.data[r.before : r.before + r.size], target.data[r.after : r.after + r.size])
-        for r in record.regions[: record.region_count]
-    ]
+    assert ctypes.sizeof(Control) == 4362784
 
 
 def test_launch_of_an_unknown_function_asks_and_goes_on(target: Target) -> None:
@@ -171,7 +66,7 @@ def test_wanted_launch_is_captured_before_and_after(target: Target) -> None:
         (result, 3000, 0),
         (source, 3000, 0),
     ]
-    assert list(record.word_regions[:3]) == [0, 1, -1]
+    assert list(record.pointer_regions[:5]) == [0, -1, 1, -1, -1]
     assert contents(target, record) == [(b"." * 3000, b"bcd" * 1000), (b"abc" * 1000,) * 2]
     assert 0 < record.pause_ns < 10**9
 
@@ -206,7 +101,7 @@ def test_pointers_into_one_allocation_share_its_region(target: Target) -> None:
     target.launch(u64(memory + 32), u64(memory), ctypes.c_uint32(8))
 
     record = block.fields.record
-    assert (record.region_count, list(record.word_regions[:2])) == (1, [0, 0])
+    assert (record.region_count, list(record.pointer_regions[:3])) == (1, [0, -1, 0])
     before, after = contents(target, record)[0]
     assert before == bytes(range(64))
     assert after == before[:32] + bytes(range(1, 9)) + before[40:]
@@ -236,7 +131,7 @@ def test_host_memory_nobody_registered_is_captured_by_its_chunk(target: Target, 
 
     record = block.fields.record
     assert record.status == RecordStatus.CAPTURED, record.reason
-    host = record.regions[record.word_regions[1]]
+    host = record.regions[record.pointer_regions[2]]
     usable = libc.malloc_usable_size(ctypes.c_void_p(source))
     assert (host.kind, host.address, host.size) == (3, source, usable)
     assert contents(target, record)[1][0][:size] == b"\x07" * size
@@ -254,7 +149,7 @@ def test_pointer_into_the_middle_of_host_memory_is_captured_by_a_window(target: 
 
     record = block.fields.record
     assert record.status == RecordStatus.CAPTURED, record.reason
-    host = record.regions[record.word_regions[1]]
+    host = record.regions[record.pointer_regions[2]]
     assert host.kind == 3
     assert host.address == address & ~4095
     assert host.size == 16 << 20

@@ -127,7 +127,7 @@ def test_attributes_that_fit_one_kernel_decide(
 
 
 def test_layout_has_explicit_arguments_and_flags_pointers(candidates: list[LoadedKernel]) -> None:
-    layout = make_layout(candidates[0].kernel)
+    layout = make_layout(candidates[0])
 
     assert (layout.argument_count, layout.kernarg_bytes) == (3, 20)
     assert [(a.offset, a.size) for a in layout.arguments[:3]] == [(0, 8), (8, 8), (16, 4)]

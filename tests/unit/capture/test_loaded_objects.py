@@ -56,7 +56,7 @@ def memory() -> Iterator[ProcessMemory]:
 
 
 def open_list(memory: ProcessMemory, fake: FakeList) -> LoadedObjects:
-    return LoadedObjects(memory, ctypes.addressof(fake.debug))
+    return LoadedObjects(memory, [ctypes.addressof(fake.debug)])
 
 
 def in_memory(image: ctypes.Array[ctypes.c_char]) -> str:

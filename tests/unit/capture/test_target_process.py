@@ -45,7 +45,7 @@ def start(command: list[str]) -> subprocess.Popen[str]:
 def test_hip_process_is_accepted(hip_process: subprocess.Popen[str], stub_hip: Path) -> None:
     target = find_target(hip_process.pid)
 
-    assert (target.pid, target.hip_path) == (hip_process.pid, str(stub_hip))
+    assert (target.pid, target.hip_paths) == (hip_process.pid, (str(stub_hip),))
     assert target.command[:2] == (sys.executable, "-c")
     assert is_running(hip_process.pid)
     assert not has_frida_agent(hip_process.pid)
