@@ -18,7 +18,7 @@ from asmevo.codeobject.toolchain import disassemble
 from asmevo.codeobject.unwind import SECTION_NAME
 from asmevo.errors import AssemblerError
 
-__all__ = ["check_edit"]
+__all__ = ["check_edit", "check_instruction"]
 
 _PADDING = "s_nop"
 
@@ -29,7 +29,7 @@ def check_edit(listing: Listing, rebuilt: CodeObject) -> None:
     decoded = disassemble(rebuilt.text.data, rebuilt.target)
     places = _match(listing, decoded)
     for one in listing.instructions:
-        _check_instruction(one, decoded[places[one.id]], decoded, places)
+        check_instruction(one, decoded[places[one.id]], decoded, places)
     _check_entries(listing, rebuilt, decoded, places)
     check_addresses(listing, rebuilt, decoded, places)
     for difference in compare(expect_object(listing), rebuilt):
@@ -80,13 +80,17 @@ def _skip_bytes(
     return place, offset
 
 
-def _check_instruction(
+def check_instruction(
     meant: Instruction,
     found: Instruction,
     decoded: Sequence[Instruction],
     places: dict[int, int],
 ) -> None:
-    if is_direct_branch(meant.mnemonic):
+    """Raise AssemblerError unless `found`, one of `decoded`, is what was meant.
+
+    `places` holds the place in `decoded` of every instruction of the listing.
+    """
+    if is_direct_branch(meant.mnemonic) and ".L" in meant.operands:
         _check_branch(meant, found, decoded, places)
     elif meant.needs_bytes or "@" in meant.operands:
         return

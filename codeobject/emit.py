@@ -17,7 +17,7 @@ from asmevo.codeobject.metadata_text import emit_metadata
 from asmevo.codeobject.resource_fields import expect_object
 from asmevo.codeobject.symbol_name import quote_symbol
 
-__all__ = ["Emitted", "emit"]
+__all__ = ["Emitted", "emit", "emit_code"]
 
 _PRIVATE: Final = ".L"
 
@@ -65,6 +65,22 @@ def emit(listing: Listing, *, measured: bool = False) -> Emitted:
         lines.append('\t.section .asmevo.sizes,"",@progbits')
         lines += [f"\t.long .Lm{one.id}-.Ltext" for one in listing.instructions]
     return Emitted(text="\n".join(lines) + "\n", lines=numbers)
+
+
+def emit_code(listing: Listing) -> str:
+    """The instructions alone, with their offsets, of an object that no text gives back."""
+    targets = {one.target for one in listing.instructions}
+    entries = {one.first_id: ascii(one.name) for one in listing.kernels}
+    lines = ["; cannot be rebuilt from this text: edits of this object are patched in place"]
+    for one in listing.instructions:
+        if one.id in entries:
+            lines.append(f"; kernel {entries[one.id]}")
+        if one.id in entries or one.id in targets:
+            lines.append(f"; .text+{one.offset:#x}" if one.offset >= 0 else "; added")
+        if one.id in targets:
+            lines.append(f"{label_of(one.id)}:")
+        lines.append("\t" + _instruction_line(one))
+    return "\n".join(lines) + "\n"
 
 
 def _header(listing: Listing) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Final
 
 from asmevo.codeobject.branch import is_direct_branch
+from asmevo.codeobject.immediate_range import check_immediates
 from asmevo.codeobject.instruction import Instruction
 from asmevo.errors import UsageError
 
@@ -17,14 +18,8 @@ _MAX_LENGTH: Final = 400
 # Everything an operand needs, and nothing that starts a comment, a second statement or a directive.
 _INSTRUCTION = re.compile(r"([a-z][a-z0-9_]*)(?:\s+([A-Za-z0-9_\[\]:,.()+\-*|&%\"\s]+))?")
 _LABEL = re.compile(r"\.L(\d{1,9})")
-_OFFSET = re.compile(r"\boffset:(\S+)")
-_NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|\d+)")
 _NUMBER_TOKEN = re.compile(r"(?<![\w.])-?(?:0x[0-9a-fA-F]+|\d+)(?![\w.])")
 _SUFFIX = re.compile(r"_(?:e32|e64|sdwa|dpp)$")
-# Immediates that the assembler masks without a word (mutators.md section 0): mnemonic, largest
-# value.
-_SMALL_IMMEDIATES: Final = {"s_nop": 15, "s_setprio": 3, "s_sleep": 127, "s_sethalt": 1}
-_BUFFER_OFFSET_MAX: Final = 4095
 
 
 def parse_instruction(text: str, *, identifier: int, known: Collection[int]) -> Instruction:
@@ -37,7 +32,8 @@ def parse_instruction(text: str, *, identifier: int, known: Collection[int]) -> 
     if match is None:
         raise UsageError(f"not one plain instruction: {line[:80]!r}")
     mnemonic, operands = match[1], " ".join((match[2] or "").split())
-    _check_immediates(mnemonic, operands)
+    if not is_direct_branch(mnemonic):
+        check_immediates(mnemonic, operands)
     return Instruction(
         id=identifier,
         offset=-1,
@@ -57,18 +53,6 @@ def _parse_target(mnemonic: str, operands: str, known: Collection[int]) -> int |
     if label is None or int(label[1]) not in known:
         raise UsageError(f"{mnemonic} must name .L<id> of an instruction: {operands[:80]!r}")
     return int(label[1])
-
-
-def _check_immediates(mnemonic: str, operands: str) -> None:
-    if mnemonic in _SMALL_IMMEDIATES:
-        _check_range(mnemonic, operands, _SMALL_IMMEDIATES[mnemonic])
-    if mnemonic.startswith(("buffer_", "tbuffer_")) and (offset := _OFFSET.search(operands)):
-        _check_range(f"{mnemonic} offset", offset[1].rstrip(","), _BUFFER_OFFSET_MAX)
-
-
-def _check_range(what: str, value: str, largest: int) -> None:
-    if not _NUMBER.fullmatch(value) or not 0 <= int(value, 0) <= largest:
-        raise UsageError(f"{what} {value[:40]} is outside 0 to {largest}")
 
 
 def has_encoding_suffix(mnemonic: str) -> bool:

@@ -80,6 +80,10 @@ class Listing:
     """Memory asked for, by kernel name."""
     origin: Listing | None = None
     """The listing as recovered, that this is an edit of; None for that one itself."""
+    is_in_place: bool = False
+    """True when the object cannot be rebuilt and edits are patched into its bytes."""
+    patch_limits: tuple[str, ...] = ()
+    """Why, in place, instructions must not move at all."""
 
     @property
     def arch(self) -> str:
@@ -92,10 +96,10 @@ class Listing:
         return self.origin is not None
 
     def to_assembly(self) -> str:
-        """The whole object as assembly text that `rebuild` takes."""
-        from asmevo.codeobject.emit import emit
+        """The whole object as assembly text that `rebuild` takes; in place, its code to read."""
+        from asmevo.codeobject.emit import emit, emit_code
 
-        return emit(self).text
+        return emit_code(self) if self.is_in_place else emit(self).text
 
     def index(self, identifier: int) -> int:
         """Position of an instruction in `instructions`."""

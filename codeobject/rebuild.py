@@ -8,6 +8,7 @@ import re
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.edit_check import check_edit
 from asmevo.codeobject.emit import emit
+from asmevo.codeobject.in_place import patch_listing
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.toolchain import assemble, link
 from asmevo.errors import AssemblerError
@@ -56,6 +57,8 @@ def rebuild_listing(listing: Listing) -> bytes:
     """
     if not listing.is_edited:
         return listing.base.data
+    if listing.is_in_place:
+        return patch_listing(listing)
     data = link(assemble(emit(listing).text, listing.arch))
     check_edit(listing, CodeObject.read(data))
     return data

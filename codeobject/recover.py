@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from asmevo.codeobject.branch import is_direct_branch
@@ -22,7 +22,7 @@ from asmevo.codeobject.toolchain import disassemble, link, try_assemble
 from asmevo.codeobject.unwind import find_code_pointers
 from asmevo.errors import AssemblerError, CodeObjectError
 
-__all__ = ["recover"]
+__all__ = ["find_kernel", "find_prologue", "recover", "tie_symbol"]
 
 _log = logging.getLogger(__name__)
 # Each round settles one class of trouble: refused lines, changed sizes, changed bytes, descriptors,
@@ -51,20 +51,14 @@ def _take_apart(source: CodeObject) -> Listing:
     found = symbolize_pc_relative(source, decoded)
     instructions = found.instructions
     starts = {one.offset: one.id for one in instructions}
-    kernels = tuple(_find_kernel(one, source, instructions, starts) for one in source.kernels)
+    kernels = tuple(find_kernel(one, source, instructions, starts) for one in source.kernels)
     symbols = _text_symbols(source, found, instructions, starts)
     blockers = found.problems + tuple(
         f"branch at .text+{one.offset:#x} does not go to an instruction"
         for one in instructions
         if is_direct_branch(one.mnemonic) and ".L" not in one.operands
     )
-    prologue = {
-        starts[offset]
-        for kernel in source.kernels
-        if kernel.preload_length
-        for offset in range(kernel.entry_offset, kernel.entry_offset + PRELOAD_PROLOGUE_BYTES, 4)
-        if offset in starts
-    }
+    prologue = find_prologue(source, starts)
     return Listing(
         source=source,
         base=source,
@@ -80,9 +74,21 @@ def _take_apart(source: CodeObject) -> Listing:
     )
 
 
-def _find_kernel(
+def find_prologue(source: CodeObject, starts: Mapping[int, int]) -> frozenset[int]:
+    """Ids of the instructions before the entries for preloaded arguments."""
+    return frozenset(
+        starts[offset]
+        for kernel in source.kernels
+        if kernel.preload_length
+        for offset in range(kernel.entry_offset, kernel.entry_offset + PRELOAD_PROLOGUE_BYTES, 4)
+        if offset in starts
+    )
+
+
+def find_kernel(
     kernel: Kernel, source: CodeObject, instructions: Sequence[Instruction], starts: dict[int, int]
 ) -> ListingKernel:
+    """Tie a kernel to its instructions; `starts` has their ids by offset."""
     entry = kernel.entry_offset
     later = (one.entry_offset for one in source.kernels if one.entry_offset > entry)
     end = entry + kernel.code_size if kernel.code_size else min(later, default=source.text.size)
@@ -122,9 +128,7 @@ def _text_symbols(
     text = source.text
     entries = {one.entry_offset for one in source.kernels}
     symbols = [
-        _text_symbol(
-            one, source, instructions, starts, is_entry=one.value - text.address in entries
-        )
+        tie_symbol(one, source, instructions, starts, is_entry=one.value - text.address in entries)
         for one in writable_symbols(source)
         if one.section == text.index
     ]
@@ -149,7 +153,7 @@ def _text_symbols(
     return tuple(symbols)
 
 
-def _text_symbol(
+def tie_symbol(
     symbol: Symbol,
     source: CodeObject,
     instructions: Sequence[Instruction],
@@ -157,6 +161,7 @@ def _text_symbol(
     *,
     is_entry: bool,
 ) -> TextSymbol:
+    """Tie a symbol of `.text` to its instructions; CodeObjectError for one inside of one."""
     offset = symbol.value - source.text.address
     last = _last_before(instructions, offset + symbol.size) if symbol.size else None
     alignment = 4

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal
-from asmevo.codeobject.recover import recover
+from asmevo.codeobject.open_listing import open_listing
 from asmevo.errors import UsageError
 from asmevo.optimizer.gate.cost import Cost, CostUnit, compare_costs
 from asmevo.optimizer.gate.judge import Gate, Judgement
@@ -106,11 +106,11 @@ class Search:
                 mutator=None,
                 costs=costs,
             )
-            self._folder.commit(root, k0, recover(k0).to_assembly())
+            self._folder.commit(root, k0, open_listing(k0).to_assembly())
         else:
             self._refuse_other_costs(costs)
             data = self._folder.object_of(self._folder.best)
-            self._folder.write_best(data, recover(data).to_assembly())
+            self._folder.write_best(data, open_listing(data).to_assembly())
         try:
             while any([self._exhaust(mutator) for mutator in self._mutators]):
                 pass
@@ -138,7 +138,7 @@ class Search:
         """Commit one improvement by the mutator, if it has any."""
         data = self._folder.object_of(self._folder.best)
         try:
-            view = view_kernel(recover(data), self._folder.identity.kernel)
+            view = view_kernel(open_listing(data), self._folder.identity.kernel)
             proposals = list(mutator.propose(view))
         except (AnalysisRefusal, UsageError) as refusal:
             # Of the analyses, or of a listing that cannot be edited.
@@ -223,7 +223,7 @@ class Search:
             mutator=proposal.mutator,
             costs=judgement.costs,
         )
-        self._folder.commit(node, judgement.data, recover(judgement.data).to_assembly())
+        self._folder.commit(node, judgement.data, open_listing(judgement.data).to_assembly())
         return True
 
 
