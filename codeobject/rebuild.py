@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import re
 
+from asmevo.codeobject.abi import check_abi
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.edit_check import check_edit
 from asmevo.codeobject.emit import emit
 from asmevo.codeobject.in_place import patch_listing
 from asmevo.codeobject.listing import Listing
+from asmevo.codeobject.recover import take_apart
+from asmevo.codeobject.resource_check import find_resource_faults
+from asmevo.codeobject.text_check import check_text
 from asmevo.codeobject.toolchain import assemble, link
 from asmevo.errors import AssemblerError
 
-__all__ = ["find_arch", "rebuild", "rebuild_listing"]
+__all__ = ["find_arch", "rebuild", "rebuild_checked", "rebuild_listing"]
 
 _TARGET = re.compile(r"^\s*\.amdgcn_target\s+\"([^\"\n]{1,200})\"", re.MULTILINE)
 _PROCESSOR = re.compile(r"gfx[0-9a-f]+(?::(?:xnack|sramecc)[+-])*$")
@@ -43,6 +47,26 @@ def rebuild(text: str, arch: str) -> bytes:
         raise AssemblerError(f"line {line}: {forbidden[0]} is not allowed in text to rebuild")
     data = link(assemble(text, arch))
     CodeObject.read(data)
+    return data
+
+
+def rebuild_checked(text: str, arch: str, *, k0: CodeObject | None = None) -> bytes:
+    """Like `rebuild`, for text that was edited by hand: nothing of it is left to trust.
+
+    Every instruction must be what its line says and every immediate fit, and the descriptors must
+    give the code the registers and the scratch that it uses. With `k0`, what a launch sees must be
+    as it is there.
+
+    Raises:
+        AssemblerError: the first of these that does not hold.
+    """
+    data = rebuild(text, arch)
+    rebuilt = CodeObject.read(data)
+    check_text(text, arch, rebuilt)
+    if rebuilt.kernels and (faults := find_resource_faults(take_apart(rebuilt), k0)):
+        raise AssemblerError(str(faults[0]), hint=faults[0].hint)
+    if k0 is not None and (differences := check_abi(k0, rebuilt)):
+        raise AssemblerError(f"a launch would differ from the original's: {differences[0]}")
     return data
 
 

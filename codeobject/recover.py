@@ -22,7 +22,7 @@ from asmevo.codeobject.toolchain import disassemble, link, try_assemble
 from asmevo.codeobject.unwind import find_code_pointers
 from asmevo.errors import AssemblerError, CodeObjectError
 
-__all__ = ["find_kernel", "find_prologue", "recover", "tie_symbol"]
+__all__ = ["find_kernel", "find_prologue", "recover", "take_apart", "tie_symbol"]
 
 _log = logging.getLogger(__name__)
 # Each round settles one class of trouble: refused lines, changed sizes, changed bytes, descriptors,
@@ -43,10 +43,11 @@ def recover(data: bytes) -> Listing:
     source = CodeObject.read(data)
     if not source.kernels:
         raise CodeObjectError("code object without kernels")
-    return _settle(_take_apart(source))
+    return _settle(take_apart(source))
 
 
-def _take_apart(source: CodeObject) -> Listing:
+def take_apart(source: CodeObject) -> Listing:
+    """The listing of an object as it is decoded, without proof that it gives the object back."""
     decoded = disassemble(source.text.data, source.target)
     found = symbolize_pc_relative(source, decoded)
     instructions = found.instructions

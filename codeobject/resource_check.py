@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from asmevo.codeobject.compare import Difference
+from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.resources import (
     CodeNeed,
@@ -15,42 +16,95 @@ from asmevo.codeobject.resources import (
 )
 from asmevo.codeobject.target import HAS_UNIFIED_REGISTERS
 
-__all__ = ["find_resource_faults"]
+__all__ = ["ResourceFault", "find_resource_faults"]
 
 
-def find_resource_faults(listing: Listing) -> tuple[Difference, ...]:
-    """Registers, LDS and scratch beyond what the descriptors of `listing.source` give.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceFault:
+    """One thing that a kernel uses and is not given."""
 
-    The listing must be that of the object itself: this asks nothing of the edit that made it.
-    Processors without a unified register file are not judged.
+    kernel: str
+    detail: str
+    hint: str
+    """What to write instead."""
+
+    def __str__(self) -> str:
+        """One line without the hint."""
+        return f"kernel {self.kernel[:120]}: {self.detail}"
+
+
+def find_resource_faults(
+    listing: Listing, k0: CodeObject | None = None
+) -> tuple[ResourceFault, ...]:
+    """Registers and scratch beyond what the descriptors of `listing.source` give.
+
+    `listing` must be that of the object itself. With `k0`, what the object was made from, counts in
+    the metadata must cover the code where K0's do. Processors without a unified register file are
+    not judged.
     """
     source = listing.source
     if source.target not in HAS_UNIFIED_REGISTERS:
         return ()
-    return tuple(
-        Difference(part="descriptor", name=kernel.name, detail=detail)
-        for kernel in source.kernels
-        for detail in _faults(declared_resources(kernel), measure_need(listing, kernel.name))
-    )
+    faults = []
+    for kernel in source.kernels:
+        need = measure_need(listing, kernel.name)
+        found = [*_faults(declared_resources(kernel), need), *_count_faults(kernel, need, k0)]
+        faults += [ResourceFault(kernel=kernel.name, detail=one, hint=hint) for one, hint in found]
+    return tuple(faults)
 
 
-def _faults(given: Resources, need: CodeNeed) -> Iterator[str]:
+def _faults(given: Resources, need: CodeNeed) -> Iterator[tuple[str, str]]:
     registers = need.registers
-    if registers.vgprs > min(given.accum_offset, given.allocated_vgprs):
-        have = min(given.accum_offset, given.allocated_vgprs)
-        yield f"the code uses v{registers.vgprs - 1}, the descriptor gives {have} VGPRs"
-    if registers.agprs > given.allocated_agprs:
+    vgprs = min(given.accum_offset, given.allocated_vgprs)
+    total = f".amdhsa_next_free_vgpr {need.accum_offset + registers.agprs}"
+    if registers.vgprs > vgprs:
+        yield (
+            f"the code uses v{registers.vgprs - 1}, the descriptor gives {vgprs} VGPRs",
+            f".amdhsa_accum_offset {need.accum_offset} and {total} do",
+        )
+    elif registers.agprs > given.allocated_agprs:
         yield (
             f"the code uses a{registers.agprs - 1}, the descriptor gives "
-            f"{given.allocated_agprs} AGPRs"
+            f"{given.allocated_agprs} AGPRs",
+            f".amdhsa_next_free_vgpr {given.accum_offset + registers.agprs} does",
         )
     if granules(need.sgprs, 16) > given.allocated_sgprs:
         yield (
-            f"the code uses {need.sgprs} SGPRs with the special ones, the descriptor gives "
-            f"{given.allocated_sgprs}"
+            f"the code uses {need.sgprs} SGPRs, special ones included, the descriptor gives "
+            f"{given.allocated_sgprs}",
+            f".amdhsa_next_free_sgpr {need.sgprs} does",
         )
     if need.memory.scratch_end > given.private_segment_size and not registers.open_ends:
+        end = need.memory.scratch_end
         yield (
-            f"the code uses scratch up to byte {need.memory.scratch_end}, the descriptor gives "
-            f"{given.private_segment_size}"
+            f"the code uses {end} bytes of scratch, the descriptor gives "
+            f"{given.private_segment_size}",
+            f".amdhsa_private_segment_fixed_size {end} does",
         )
+
+
+def _count_faults(
+    kernel: Kernel, need: CodeNeed, k0: CodeObject | None
+) -> Iterator[tuple[str, str]]:
+    """Counts of the metadata that K0 had right and the edit left behind."""
+    if k0 is None or all(one.name != kernel.name for one in k0.kernels):
+        return
+    before = k0.kernel(kernel.name).metadata
+    for key, had, has, used in (
+        ("vgpr_count", before.vgpr_count, kernel.metadata.vgpr_count, need.registers.total_vgprs),
+        ("agpr_count", before.agpr_count, kernel.metadata.agpr_count, need.registers.agprs),
+        ("sgpr_count", before.sgpr_count, kernel.metadata.sgpr_count, need.sgprs),
+    ):
+        if has < used and has <= had and _was_right(k0, kernel, key):
+            yield f"the code uses {used}, the metadata has .{key} {has}", f".{key}: {used} does"
+
+
+def _was_right(k0: CodeObject, kernel: Kernel, key: str) -> bool:
+    """False where K0's own number did not follow from its descriptor: nothing to keep up."""
+    original = k0.kernel(kernel.name)
+    given = declared_resources(original)
+    if key == "vgpr_count":
+        return granules(original.metadata.vgpr_count, 8) == given.allocated_vgprs
+    if key == "sgpr_count":
+        return granules(original.metadata.sgpr_count, 16) == given.allocated_sgprs
+    return original.metadata.agpr_count > 0 or given.allocated_vgprs <= given.accum_offset + 4

@@ -69,28 +69,36 @@ def recover_command(
 def rebuild_command(
     assembly: Annotated[Path, typer.Argument(metavar="FILE.s", help="Assembly to rebuild")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Code object to write")],
+    original: Annotated[
+        Path | None,
+        typer.Option(help="Code object that the text was recovered from: launches must be as its"),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild a code object from recovered assembly
+    """Rebuild a code object from recovered assembly, checked line by line
 
     The architecture is the one that the .amdgcn_target line names.
 
     asmevo rebuild kernel.s -o kernel.hsaco
 
-    asmevo rebuild kernel.s -o kernel.hsaco --force
+    asmevo rebuild kernel.s -o kernel.hsaco --original k0.hsaco --force
     """
-    from asmevo.codeobject.code_object import content_hash
-    from asmevo.codeobject.rebuild import find_arch, rebuild
+    from asmevo.codeobject.code_object import CodeObject, content_hash
+    from asmevo.codeobject.rebuild import find_arch, rebuild_checked
 
     _refuse_overwriting(output, force=force)
     try:
         text = read_bounded(assembly, _MAX_INPUT_BYTES).decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"{assembly} is not assembly text") from error
+    k0 = None
+    if original is not None:
+        with _naming(original):
+            k0 = CodeObject.read(read_bounded(original, _MAX_INPUT_BYTES))
     with _naming(assembly):
         arch = find_arch(text)
-        data = rebuild(text, arch)
+        data = rebuild_checked(text, arch, k0=k0)
     write_whole(output, data)
     if as_json:
         facts = {

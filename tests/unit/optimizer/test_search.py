@@ -299,3 +299,18 @@ def test_cost_that_no_device_reported_is_an_error() -> None:
 
 def test_fake_cost_counts_nops_by_their_length() -> None:
     assert count_issue_slots(build_kernel(NOPS)) > count_issue_slots(build_kernel(STORE))
+
+
+def test_search_of_an_object_that_cannot_be_edited_freely_patches_it(tmp_path: Path) -> None:
+    body = "s_getpc_b64 s[20:21]\n" + NOPS
+    data = build_kernel(body)
+    assert recover(data).edit_blockers
+
+    run_search(tmp_path / "run", body, FakeReplayer(data))
+
+    best = (tmp_path / "run" / "best.hsaco").read_bytes()
+    assert len(best) == len(data)
+    nops = [one for one in best_texts(tmp_path / "run") if "s_nop" in one]
+    assert nops == ["s_nop 0", "s_nop 0"]
+    text = (tmp_path / "run" / "best.s").read_text()
+    assert text.startswith("; cannot be rebuilt from this text")
