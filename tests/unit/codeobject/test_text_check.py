@@ -63,7 +63,7 @@ def test_text_as_people_write_it_passes() -> None:
         ("buffer_load_dword v1, v2, s[4:7], 0 offen offset:4100", "outside 0 to 4095"),
         ("v_mov_b32 v1, 0x3f800000", "`v_mov_b32 v1, 0x3f800000` was assembled as"),
         ("s_mov_b32 s0, count", "was assembled as"),
-        (".long 0xd1000000\ns_nop 1", "line 10: no instruction came of `s_nop`"),
+        (".long 0x7e0002ff\ns_nop 1", "line 10: no instruction came of `s_nop`"),
         ("s_setprio 9", "outside 0 to 3"),
     ],
 )
