@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from asmevo.codeobject.analysis.control_flow import AnalysisRefusal, Program, read_program
 from asmevo.codeobject.analysis.def_use import DefUse, analyse_def_use
@@ -21,8 +22,11 @@ from asmevo.codeobject.analysis.wait_state import (
     analyse_waits,
     find_wait_violations,
 )
-from asmevo.codeobject.listing import Listing
 from asmevo.errors import UsageError
+
+if TYPE_CHECKING:
+    # A listing parses operands with this package, so it cannot be imported from here.
+    from asmevo.codeobject.listing import Listing
 
 __all__ = ["KernelAnalysis", "analyse_kernel"]
 
