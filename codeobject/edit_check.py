@@ -1,141 +1,92 @@
 """Proof that a rebuilt object is the edited listing: LLVM masks and reinterprets some texts without
-a word."""
+a word.
+
+Kept instructions were decoded when the listing was recovered: the same bytes in the right place are
+the same instructions. Added ones are decoded again and compared with the text that was meant.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from asmevo.codeobject.address_check import check_addresses
-from asmevo.codeobject.branch import END_LABEL, is_direct_branch
+from asmevo.codeobject.branch import branch_distance
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.compare import Difference, compare
 from asmevo.codeobject.descriptor import PRELOAD_PROLOGUE_BYTES
 from asmevo.codeobject.instruction import Instruction
-from asmevo.codeobject.instruction_text import has_encoding_suffix, normalize_text
+from asmevo.codeobject.instruction_check import check_text
 from asmevo.codeobject.listing import Listing
+from asmevo.codeobject.placement import Placement, place_instructions
 from asmevo.codeobject.resource_fields import expect_object
-from asmevo.codeobject.toolchain import disassemble
 from asmevo.codeobject.unwind import SECTION_NAME
 from asmevo.errors import AssemblerError
 
-__all__ = ["check_edit", "check_instruction"]
-
-_PADDING = "s_nop"
+__all__ = ["check_edit"]
 
 
-def check_edit(listing: Listing, rebuilt: CodeObject) -> None:
+def check_edit(listing: Listing, rebuilt: CodeObject, placement: Placement | None = None) -> None:
     """Raise AssemblerError unless `rebuilt` holds the listing's instructions and the source's
-    everything else."""
-    decoded = disassemble(rebuilt.text.data, rebuilt.target)
-    places = _match(listing, decoded)
-    for one in listing.instructions:
-        check_instruction(one, decoded[places[one.id]], decoded, places)
-    _check_entries(listing, rebuilt, decoded, places)
-    check_addresses(listing, rebuilt, decoded, places)
+    everything else.
+
+    `placement` is that of the listing, where the caller has it.
+    """
+    placement = placement or place_instructions(listing)
+    _check_code(listing, rebuilt, placement)
+    _check_entries(listing, rebuilt, placement)
+    check_addresses(listing, rebuilt, placement.offsets, placement.pc_relative)
     for difference in compare(expect_object(listing), rebuilt):
         if not _is_expected(difference):
             raise AssemblerError(f"the edit changed what it must not: {difference}")
 
 
-def _match(listing: Listing, decoded: Sequence[Instruction]) -> dict[int, int]:
-    """Place in `decoded` of every instruction; alignment before functions may have added
-    `s_nop`."""
-    alignments: dict[int | None, int] = {}
-    for symbol in listing.symbols:
-        alignments[symbol.first_id] = max(symbol.alignment, alignments.get(symbol.first_id, 4))
-    places: dict[int, int] = {}
-    place = 0
-    offset = 0
+def _check_code(listing: Listing, rebuilt: CodeObject, placement: Placement) -> None:
+    """Every byte of `.text` is that of the instruction that is to stand there, or padding; only
+    distances may differ, and lead where they are to."""
+    code = bytearray(rebuilt.text.data)
+    if len(code) != len(placement.code):
+        raise AssemblerError(f"code of {len(code)} bytes, not {len(placement.code)}")
+    for one in placement.branches:
+        _check_branch(one, rebuilt.text.data, placement)
+        _hide(code, placement, placement.offsets[one.id], 2)
+    for one in placement.pc_relative:
+        # `check_addresses` looks at these.
+        _hide(code, placement, placement.offsets[one.id] + 4, 4)
+    if code != placement.code:
+        raise AssemblerError(_first_change(listing, bytes(code), placement))
+    added = {one.id: one for one in listing.instructions if not one.data}
+    for identifier, encoding in placement.encodings.items():
+        check_text(added[identifier], encoding.mnemonic, encoding.operands)
+
+
+def _hide(code: bytearray, placement: Placement, start: int, size: int) -> None:
+    code[start : start + size] = placement.code[start : start + size]
+
+
+def _check_branch(one: Instruction, code: bytes, placement: Placement) -> None:
+    offset = placement.offsets[one.id]
+    size = len(one.data) or len(placement.encodings[one.id].data)
+    goal = offset + size + branch_distance(code[offset : offset + 4])
+    if goal != placement.offsets[one.target]:
+        raise AssemblerError(f"branch {one.id} `{one.text}` goes to .text+{goal:#x}")
+
+
+def _first_change(listing: Listing, code: bytes, placement: Placement) -> str:
     for one in listing.instructions:
-        while offset % alignments.get(one.id, 4) and place < len(decoded):
-            if decoded[place].mnemonic != _PADDING:
-                raise AssemblerError(f"unexpected padding before instruction {one.id}")
-            offset += len(decoded[place].data)
-            place += 1
-        if place >= len(decoded):
-            raise AssemblerError(f"instruction {one.id} is missing in the rebuilt code")
-        places[one.id] = place
-        if one.needs_bytes or one.mnemonic == ".long":
-            # Bytes may decode in other pieces beside new neighbours.
-            place, offset = _skip_bytes(one, decoded, place, offset)
-        else:
-            offset += len(decoded[place].data)
-            place += 1
-    if place != len(decoded):
-        raise AssemblerError("the rebuilt code has instructions that the listing does not hold")
-    return places
+        start = placement.offsets[one.id]
+        size = len(one.data) or len(placement.encodings[one.id].data)
+        if code[start : start + size] != placement.code[start : start + size]:
+            found = code[start : start + size].hex()
+            return f"instruction {one.id} `{one.text}` came back as the bytes {found}"
+    return "the code has other padding than it should"
 
 
-def _skip_bytes(
-    one: Instruction, decoded: Sequence[Instruction], place: int, offset: int
-) -> tuple[int, int]:
-    end = offset + len(one.data)
-    found = b""
-    while offset < end and place < len(decoded):
-        found += decoded[place].data
-        offset += len(decoded[place].data)
-        place += 1
-    if found != one.data:
-        raise AssemblerError(f"instruction {one.id}, kept as bytes, does not come back alone")
-    return place, offset
-
-
-def check_instruction(
-    meant: Instruction,
-    found: Instruction,
-    decoded: Sequence[Instruction],
-    places: dict[int, int],
-) -> None:
-    """Raise AssemblerError unless `found`, one of `decoded`, is what was meant.
-
-    `places` holds the place in `decoded` of every instruction of the listing.
-    """
-    if is_direct_branch(meant.mnemonic) and ".L" in meant.operands:
-        _check_branch(meant, found, decoded, places)
-    elif meant.needs_bytes or "@" in meant.operands:
-        return
-    elif meant.data:
-        if found.data != meant.data:
-            raise AssemblerError(
-                f"instruction {meant.id} `{meant.text}` came back as `{found.text}`"
-            )
-    else:
-        drop = not has_encoding_suffix(meant.mnemonic)
-        wanted = normalize_text(meant.mnemonic, meant.operands, drop_suffix=drop)
-        got = normalize_text(found.mnemonic, found.operands, drop_suffix=drop)
-        if wanted != got:
-            raise AssemblerError(f"`{meant.text}` was assembled as `{found.text}`")
-
-
-def _check_branch(
-    meant: Instruction,
-    found: Instruction,
-    decoded: Sequence[Instruction],
-    places: dict[int, int],
-) -> None:
-    head = meant.operands.rpartition(", ")[0]
-    same_head = found.operands.rpartition(", ")[0] == head
-    if meant.target is not None:
-        goes_right = found.target == decoded[places[meant.target]].id
-    else:
-        goes_right = meant.operands.endswith(END_LABEL) and found.operands.endswith(END_LABEL)
-    if found.mnemonic != meant.mnemonic or not same_head or not goes_right:
-        raise AssemblerError(f"branch {meant.id} `{meant.text}` came back as `{found.text}`")
-
-
-def _check_entries(
-    listing: Listing,
-    rebuilt: CodeObject,
-    decoded: Sequence[Instruction],
-    places: dict[int, int],
-) -> None:
+def _check_entries(listing: Listing, rebuilt: CodeObject, placement: Placement) -> None:
     entries = {one.symbol: one for one in rebuilt.kernels}
     for kernel in listing.kernels:
         found = entries.get(kernel.symbol)
-        if found is None or found.entry_offset != decoded[places[kernel.first_id]].offset:
+        if found is None or found.entry_offset != placement.offsets[kernel.first_id]:
             raise AssemblerError(f"kernel {kernel.name} does not start at its first instruction")
         body = found.entry_offset + (PRELOAD_PROLOGUE_BYTES if found.preload_length else 0)
-        if decoded[places[kernel.body_id]].offset != body:
+        if placement.offsets[kernel.body_id] != body:
             raise AssemblerError(f"the body of kernel {kernel.name} does not start at its entry")
 
 

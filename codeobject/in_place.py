@@ -15,8 +15,8 @@ from typing import Final
 from asmevo.codeobject.branch import is_direct_branch
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.compare import compare
-from asmevo.codeobject.edit_check import check_instruction
-from asmevo.codeobject.instruction_assembly import encode_instructions
+from asmevo.codeobject.encoder import encode
+from asmevo.codeobject.instruction_check import check_instruction
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.resource_fields import expect_object
 from asmevo.codeobject.toolchain import disassemble
@@ -47,7 +47,7 @@ def patch_listing(listing: Listing) -> bytes:
         )
     added = [one for one in listing.instructions if not one.data]
     encoded = {one.id: one.data for one in listing.instructions}
-    encoded |= encode_instructions(added, listing.arch)
+    encoded |= {key: one.data for key, one in encode(added, listing.arch).items()}
     offsets = _lay_out(listing, origin, encoded)
     code = _write_code(listing, encoded, offsets)
     start = source.text.offset

@@ -13,25 +13,11 @@ from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.toolchain import try_assemble
 from asmevo.errors import AssemblerError
 
-__all__ = ["encode_instructions", "find_unfaithful"]
+__all__ = ["find_unfaithful"]
 
 _HERE: Final = ".Lhere"
 _LABEL = re.compile(r"\.L(?:\d+|end)$")
 _MAX_ROUNDS: Final = 4
-
-
-def encode_instructions(instructions: Sequence[Instruction], arch: str) -> dict[int, bytes]:
-    """Bytes of each instruction by its id; of a direct branch the distance means nothing.
-
-    Raises:
-        AssemblerError: LLVM refuses one.
-    """
-    encodings, errors = _encode(instructions, arch)
-    if errors:
-        identifier, message = next(iter(errors.items()))
-        refused = next(one for one in instructions if one.id == identifier)
-        raise AssemblerError(f"{message}: `{refused.text[:120]}`")
-    return encodings
 
 
 def find_unfaithful(instructions: Sequence[Instruction], arch: str) -> frozenset[int]:

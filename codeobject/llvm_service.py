@@ -65,6 +65,7 @@ class LlvmService:
         self._owner = 0
         self._requests = 0
         self._works: bool | None = None
+        self._assembles: bool | None = None
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
 
@@ -77,6 +78,17 @@ class LlvmService:
             except (LibraryCrash, LibraryError, AssemblerError):
                 self._works = False
         return self._works
+
+    @property
+    def can_assemble(self) -> bool:
+        """True when the library assembles too; asked once."""
+        if self._assembles is None:
+            try:
+                probe = self.request(b"a", "gfx942", b"s_nop 0\n") if self.is_usable else b""
+                self._assembles = probe.startswith(b"\x7fELF")
+            except (LibraryCrash, LibraryError, AssemblerError):
+                self._assembles = False
+        return self._assembles
 
     def request(self, kind: bytes, processor: str, data: bytes) -> bytes:
         """The answer's payload.

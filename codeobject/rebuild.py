@@ -11,7 +11,9 @@ from asmevo.codeobject.edit_check import check_edit
 from asmevo.codeobject.emit import emit
 from asmevo.codeobject.in_place import patch_listing
 from asmevo.codeobject.listing import Listing
+from asmevo.codeobject.placement import place_instructions
 from asmevo.codeobject.recover import take_apart
+from asmevo.codeobject.relink import relink
 from asmevo.codeobject.resource_check import find_resource_faults
 from asmevo.codeobject.text_check import check_text
 from asmevo.codeobject.toolchain import assemble, link
@@ -83,6 +85,9 @@ def rebuild_listing(listing: Listing) -> bytes:
         return listing.base.data
     if listing.is_in_place:
         return patch_listing(listing)
-    data = link(assemble(emit(listing).text, listing.arch))
-    check_edit(listing, CodeObject.read(data))
+    placement = place_instructions(listing)
+    data = relink(listing, placement)
+    if data is None:
+        data = link(assemble(emit(listing).text, listing.arch))
+    check_edit(listing, CodeObject.read(data), placement)
     return data

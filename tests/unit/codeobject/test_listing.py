@@ -250,8 +250,8 @@ def test_edit_of_an_unknown_id_is_refused(two: Listing) -> None:
         two.delete([99999])
 
 
-def test_rebuild_of_text_that_llvm_refuses_names_the_line(two: Listing) -> None:
-    with pytest.raises(AssemblerError, match=r"line \d+: .*`v_nonsense v1`"):
+def test_rebuild_of_text_that_llvm_refuses_names_the_instruction(two: Listing) -> None:
+    with pytest.raises(AssemblerError, match="invalid instruction: `v_nonsense v1`"):
         rebuild_listing(two.insert_after(find(two, "s_mov_b32 s7"), ["v_nonsense v1"]))
 
 
@@ -280,5 +280,5 @@ def test_rebuild_of_a_tampered_kept_instruction_is_refused(two: Listing) -> None
     wrong = dataclasses.replace(edited.instructions[place], operands="v0, 0x40490fdc, v0")
     instructions = (*edited.instructions[:place], wrong, *edited.instructions[place + 1 :])
 
-    with pytest.raises(AssemblerError, match="came back as"):
+    with pytest.raises(AssemblerError, match="has the bytes of"):
         rebuild_listing(dataclasses.replace(edited, instructions=instructions))
