@@ -101,7 +101,7 @@ def _assemble(source: str, texts: Sequence[str], arch: str) -> bytes:
         assembly = try_assemble(source, arch)
         if not assembly.errors:
             return assembly.object
-        errors = list(assembly.errors)
+        errors = [*assembly.errors]
     number, message = errors[0]
     shown = texts[number - 2] if 2 <= number < len(texts) + 2 else texts[0]
     raise AssemblerError(f"{message}: `{shown[:120]}`")

@@ -15,6 +15,7 @@ from asmevo.codeobject.placement import place_instructions
 from asmevo.codeobject.recover import take_apart
 from asmevo.codeobject.relink import relink
 from asmevo.codeobject.resource_check import find_resource_faults
+from asmevo.codeobject.resource_fields import expect_object
 from asmevo.codeobject.text_check import check_text
 from asmevo.codeobject.toolchain import assemble, link
 from asmevo.errors import AssemblerError
@@ -75,8 +76,10 @@ def rebuild_checked(text: str, arch: str, *, k0: CodeObject | None = None) -> by
 def rebuild_listing(listing: Listing) -> bytes:
     """Rebuild a listing, edited or not.
 
-    The result is read back: its code must decode to the instructions of the listing in their order,
-    and descriptors, metadata, symbols and data must be those of the original bit for bit.
+    In memory where `relink` knows the object's layout, else by assembler and linker: the bytes are
+    the same. They are read back: kept instructions must be there with their bytes, added ones must
+    decode to their text, branches and addresses must lead where the listing's do, and descriptors,
+    metadata, symbols and data must be those of `expect_object` bit for bit.
 
     Raises:
         AssemblerError: LLVM refused the text, or made something else of it than was meant.
@@ -85,6 +88,8 @@ def rebuild_listing(listing: Listing) -> bytes:
         return listing.base.data
     if listing.is_in_place:
         return patch_listing(listing)
+    # What no hardware has is refused before LLVM looks at it.
+    expect_object(listing)
     placement = place_instructions(listing)
     data = relink(listing, placement)
     if data is None:
