@@ -16,6 +16,7 @@ WorkgroupRun::WorkgroupRun(DispatchContext& dispatch)
         checks_.emplace(dispatch, findings_);
     } else if (dispatch.options->seed != 0) {
         late_.emplace(dispatch.options->seed);
+        late_results_.emplace(dispatch.options->seed, *late_);
     }
 }
 
@@ -34,6 +35,7 @@ void WorkgroupRun::restart(Dim3 id, Ordering stop_at) {
     turns_.restart(*dispatch_.options, index, wave_count_);
     if (late_) {
         late_->restart(index, wave_count_);
+        late_results_->restart(index, wave_count_);
     }
     spins_.assign(wave_count_, SpinWatch());
     if (is_timed_) {
@@ -261,7 +263,10 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
             }
         }
         if constexpr (kWatch == Watch::kLateMemory) {
+            late_->complete_before(wave, inst, pc);
+            late_results_->before(wave, inst);
             late_->run(wave, inst, pc);
+            late_results_->after(wave, inst);
         } else {
             inst.run(wave, inst);
         }

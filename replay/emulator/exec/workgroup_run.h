@@ -7,6 +7,7 @@
 #include "exec/dispatch.h"
 #include "exec/ordering.h"
 #include "exec/seeded/late_memory.h"
+#include "exec/seeded/late_results.h"
 #include "exec/seeded/turn_order.h"
 #include "exec/spin_watch.h"
 #include "exec/timing.h"
@@ -85,6 +86,7 @@ class WorkgroupRun {
     FindingLog findings_;
     std::optional<WorkgroupChecks> checks_;  // none: nothing is checked
     std::optional<LateMemory> late_;         // none: memory operations complete at once
+    std::optional<LateResults> late_results_;  // with it
     TurnOrder turns_;
     size_t wave_count_ = 0;
     uint64_t instructions_ = 0;

@@ -10,7 +10,7 @@ import ctypes
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,8 +158,39 @@ def run_image(
         "output_bytes": output_bytes,
         "number": number,
         "cleared_bytes": output_bytes if cleared_bytes is None else cleared_bytes,
-        "options": {"checks": "waits"} | dict(options or {}),
+        "options": [{"checks": "waits"} | dict(options or {})],
     }
+    return _launch(request, target)[0]
+
+
+def run_with_seeds(
+    body: str,
+    seeds: Sequence[int],
+    *,
+    lds: int = 0,
+    block: tuple[int, int, int] = (64, 1, 1),
+    data: bytes = bytes(1024),
+) -> list[Outcome]:
+    """Assemble and load `body` once, launch it with each seed and without checks."""
+    from asmevo.codeobject import toolchain
+
+    image = toolchain.link(toolchain.assemble(kernel_text(body, lds=lds), "gfx942"))
+    request = {
+        "image": image.hex(),
+        "kernel": "k",
+        "grid": (1, 1, 1),
+        "block": block,
+        "data": data.hex(),
+        "output_bytes": 1024,
+        "number": None,
+        "cleared_bytes": 1024,
+        "options": [{"checks": "none", "seed": str(seed)} for seed in seeds],
+    }
+    return _launch(request, "gfx942")
+
+
+def _launch(request: dict[str, Any], target: str) -> list[Outcome]:
+    """One launch for each set of options, in a process of their own."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__))],
         input=json.dumps(request),
@@ -170,19 +201,20 @@ def run_image(
         env={"PATH": "", "ASMEVO_EMULATOR_ARCH": target, **_library_path()},
     )
     assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    report = answer["report"]
-    return Outcome(
-        status=answer["status"],
-        ok=report["ok"],
-        report=report["report"],
-        output=bytes.fromhex(answer["output"]),
-        wave_instructions=report["wave_instructions"],
-        modelled_cycles=report["modelled_cycles"],
-        profile=report["profile"],
-        mfma=report["mfma"],
-        findings=report["findings"],
-    )
+    return [
+        Outcome(
+            status=answer["status"],
+            ok=answer["report"]["ok"],
+            report=answer["report"]["report"],
+            output=bytes.fromhex(answer["output"]),
+            wave_instructions=answer["report"]["wave_instructions"],
+            modelled_cycles=answer["report"]["modelled_cycles"],
+            profile=answer["report"]["profile"],
+            mfma=answer["report"]["mfma"],
+            findings=answer["report"]["findings"],
+        )
+        for answer in json.loads(done.stdout)
+    ]
 
 
 def _library_path() -> dict[str, str]:
@@ -197,14 +229,22 @@ def _child() -> None:
     request = json.load(sys.stdin)
     hip = ctypes.CDLL(os.environ["EMULATOR"])
     hip.asmevo_emulator_last_report.restype = ctypes.c_char_p
-    for name, value in request["options"].items():
-        assert hip.asmevo_emulator_set_option(name.encode(), value.encode()) == 0, name
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     image = bytes.fromhex(request["image"])
     status = hip.hipModuleLoadData(ctypes.byref(module), image)
     assert status == 0, f"hipModuleLoadData: {status}"
     name = request["kernel"].encode()
     assert hip.hipModuleGetFunction(ctypes.byref(function), module, name) == 0
+    answers = []
+    for options in request["options"]:
+        for option, value in options.items():
+            status = hip.asmevo_emulator_set_option(option.encode(), value.encode())
+            assert status == 0, option
+        answers.append(_run_once(hip, function, request))
+    json.dump(answers, sys.stdout)
+
+
+def _run_once(hip: Any, function: ctypes.c_void_p, request: dict[str, Any]) -> dict[str, Any]:
     size, data = request["output_bytes"], bytes.fromhex(request["data"])
     out, source = ctypes.c_void_p(), ctypes.c_void_p()
     assert hip.hipMalloc(ctypes.byref(out), ctypes.c_size_t(size)) == 0
@@ -221,7 +261,7 @@ def _child() -> None:
     if status == 0:
         assert hip.hipMemcpy(result, out, ctypes.c_size_t(size), 2) == 0
     report = json.loads(hip.asmevo_emulator_last_report())
-    json.dump({"status": status, "report": report, "output": result.raw.hex()}, sys.stdout)
+    return {"status": status, "report": report, "output": result.raw.hex()}
 
 
 if __name__ == "__main__":

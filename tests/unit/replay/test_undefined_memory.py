@@ -33,13 +33,12 @@ DESCRIPTOR = """
 """
 
 
-def run(body: str, **more: int) -> Outcome:
+def run(body: str) -> Outcome:
     outcome = run_kernel(
         START + body + WAIT + "  s_endpgm",
         lds=1024,
         cleared_bytes=CLEARED,
         options={"checks": "undefined", "on_finding": "collect"},
-        **more,
     )
     assert outcome.ok, outcome.report
     return outcome

@@ -98,20 +98,43 @@ void LateMemory::restart(uint64_t workgroup, size_t waves) {
     }
 }
 
-void LateMemory::run(Wave& wave, const Inst& inst, uint64_t& pc) {
+void LateMemory::complete_before(Wave& wave, const Inst& inst, uint64_t& pc) {
     Queue& queue = queues_[wave.wave_id];
-    if (!queue.operations.empty()) {
-        complete_due(wave, queue, pc);
-        if (inst.info->category == Category::kWait) {
-            wait(wave, queue, static_cast<uint32_t>(inst.simm), pc);
-        } else if (inst.info->category == Category::kEnd) {
-            complete_all(wave, queue, pc);
-        }
+    if (queue.operations.empty()) {
+        return;
     }
+    complete_due(wave, queue, pc);
+    if (inst.info->category == Category::kWait) {
+        wait(wave, queue, static_cast<uint32_t>(inst.simm), pc);
+    } else if (inst.info->category == Category::kEnd) {
+        complete_all(wave, queue, pc);
+    }
+}
+
+void LateMemory::run(Wave& wave, const Inst& inst, uint64_t& pc) {
     if (is_late(inst)) {
-        issue(wave, queue, inst, pc);
+        issue(wave, queues_[wave.wave_id], inst, pc);
     } else {
         inst.run(wave, inst);
+    }
+}
+
+void LateMemory::take_late_data(Wave& wave, const Inst& store, const RegSpan& data) {
+    std::vector<Operation>& operations = queues_[wave.wave_id].operations;
+    const auto found = std::find_if(operations.rbegin(), operations.rend(),
+                                    [&](const Operation& operation) { return operation.inst == &store; });
+    if (found == operations.rend()) {
+        return;
+    }
+    uint32_t* at = found->operands.data();
+    for (unsigned i = 0; i < store.read_count; ++i) {
+        const RegSpan& span = store.reads[i];
+        const bool is_data = span.file == data.file && span.first == data.first && span.count == data.count;
+        if (is_data) {
+            copy_span<true>(wave, span, at);
+        } else {
+            at += span.count * (span.file == RegSpan::kScalar ? 1u : kLanes);
+        }
     }
 }
 

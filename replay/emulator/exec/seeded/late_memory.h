@@ -22,9 +22,13 @@ class LateMemory {
 
     void restart(uint64_t workgroup, size_t waves);
 
-    /// Called in place of the handler. `pc` is the instruction's; it names an older one when that one's completion
-    /// throws Fault.
+    /// Before an instruction: completes what is due, or waited for. `pc` is the instruction's; it names an older one when
+    /// that one's completion throws Fault.
+    void complete_before(Wave& wave, const Inst& inst, uint64_t& pc);
+    /// Called in place of the handler.
     void run(Wave& wave, const Inst& inst, uint64_t& pc);
+    /// The last `store` that is outstanding takes these of its data registers as they are now.
+    void take_late_data(Wave& wave, const Inst& store, const RegSpan& data);
 
     /// All live waves stand at a barrier. Some of what they left outstanding completes.
     void pass_barrier(Workgroup& group);
