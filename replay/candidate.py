@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from asmevo.capture.bundle import Bundle
-from asmevo.codeobject.code_object import CodeObject, Kernel, require_arch
+from asmevo.codeobject.code_object import CodeObject, require_arch
 from asmevo.errors import CodeObjectError, ReplayError
-from asmevo.replay.elements import ElementType
-from asmevo.replay.records import RegionFacts
 
-__all__ = ["CandidateCheck", "describe_regions"]
+__all__ = ["CandidateCheck"]
 
 
 class CandidateCheck:
@@ -22,8 +20,8 @@ class CandidateCheck:
         """
         dispatch = bundle.manifest.dispatch
         try:
-            self._k0 = CodeObject.read(bundle.code_object())
-            self.kernel = self._k0.kernel(dispatch.kernel)
+            self.k0 = CodeObject.read(bundle.code_object())
+            self.kernel = self.k0.kernel(dispatch.kernel)
         except CodeObjectError as error:
             raise ReplayError(f"{bundle.path}: its code object cannot be used: {error}") from error
 
@@ -31,7 +29,7 @@ class CandidateCheck:
         """Why the object cannot stand in for K0, None when it can."""
         try:
             candidate = CodeObject.read(data)
-            require_arch(candidate, self._k0.target_id)
+            require_arch(candidate, self.k0.target_id)
             kernel = candidate.kernel(self.kernel.name)
         except CodeObjectError as error:
             return str(error)
@@ -41,25 +39,3 @@ class CandidateCheck:
                 f"K0 {self.kernel.kernarg_segment_size}"
             )
         return None
-
-
-def describe_regions(
-    bundle: Bundle, kernel: Kernel, element_type: ElementType | None
-) -> tuple[RegionFacts, ...]:
-    """What a report says about each region: arguments that point to it, type of its elements."""
-    names = {
-        argument.offset: argument.name or f"#{index}"
-        for index, argument in enumerate(kernel.arguments)
-    }
-    return tuple(
-        RegionFacts(
-            index=region.index,
-            address=region.address,
-            argument=", ".join(
-                f"{names.get(offset, 'unnamed')} (kernarg +{offset})"
-                for offset in (pointer.kernarg_offset for pointer in region.pointers)
-            ),
-            element_type=element_type or ElementType.B32,
-        )
-        for region in bundle.manifest.regions
-    )

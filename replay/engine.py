@@ -13,16 +13,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from asmevo.capture.bundle import open_bundle
+from asmevo.capture.bundle import Bundle, open_bundle
 from asmevo.errors import AsmevoError, BundleError, MissingToolError, ReplayError, UsageError
 from asmevo.files import read_bounded
 from asmevo.host_memory import available_bytes
-from asmevo.replay.candidate import CandidateCheck, describe_regions
+from asmevo.replay.candidate import CandidateCheck
+from asmevo.replay.comparison import RegionFacts
 from asmevo.replay.device import Device
-from asmevo.replay.elements import ElementType
 from asmevo.replay.job import CandidateOrder, Event, Job
+from asmevo.replay.options import OracleOptions
 from asmevo.replay.process import WorkerProcess
 from asmevo.replay.records import ObjectResult, ReplayResult
+from asmevo.replay.region_types import TypeHints, describe_regions, find_store_facts
 from asmevo.verdict import Status, Verdict
 
 __all__ = ["ReplaySession", "replay"]
@@ -50,11 +52,8 @@ class ReplaySession:
         device: where to run it.
         timeout_s: how long one launch may take.
         repeats: launches of each candidate, each on restored memory and compared.
-        element_type: how reports read the contents of regions; unknown bits by default.
-        checks: run-time checks of the emulated device; `all`, `none`, or names from
-            `findings.CHECKS`.
-        seeds: further launches on the emulated device, each with one permutation of the order of
-            waves and of memory latencies. What K0 does under them itself, a candidate may do.
+        types: what the user says of the elements of regions.
+        options: what of the oracle is on; everything by default.
     """
 
     def __init__(
@@ -64,23 +63,22 @@ class ReplaySession:
         device: Device,
         timeout_s: float = 60.0,
         repeats: int = 1,
-        element_type: ElementType | None = None,
-        checks: str = "all",
-        seeds: Sequence[int] = (),
+        types: TypeHints | None = None,
+        options: OracleOptions | None = None,
     ) -> None:
         """Read the bundle and K0; nothing runs yet.
 
         Raises:
             BundleError: The bundle is damaged.
             ReplayError: Its code object does not fit its dispatch, or it does not fit into memory.
-            UsageError: The device is of another architecture.
+            UsageError: The device is of another architecture, or a type hint does not fit.
         """
         if repeats < 1 or timeout_s <= 0:
             raise UsageError("repeats and timeout must be positive")
         with open_bundle(bundle_path) as bundle:
             manifest = bundle.manifest
             self._check = CandidateCheck(bundle)
-            facts = describe_regions(bundle, self._check.kernel, element_type)
+            facts = _describe_regions(bundle, self._check, types or TypeHints())
         arch = manifest.dispatch.arch.partition(":")[0]
         if device.chip is not None and device.chip.arch != arch:
             raise UsageError(
@@ -92,8 +90,7 @@ class ReplaySession:
         self._job = Job(
             bundle=str(bundle_path.absolute()),
             repeats=repeats,
-            checks=checks,
-            seeds=tuple(seeds),
+            options=options or OracleOptions(),
             facts=facts,
         )
         # Out of a candidate's reach: the worker's own memory, which holds what it is compared with.
@@ -132,8 +129,12 @@ class ReplaySession:
             self._k0 = self._start()
         return self._k0
 
-    def run(self, path: Path) -> ObjectResult:
+    def run(self, path: Path, *, changes_arithmetic: bool = False) -> ObjectResult:
         """Compare a candidate with K0. A bad candidate is a verdict, never an exception.
+
+        Args:
+            path: its code object.
+            changes_arithmetic: its floats may differ within the tolerance of the options.
 
         Raises:
             UsageError: The file cannot be read.
@@ -150,7 +151,10 @@ class ReplaySession:
             self._restart()
         assert self._worker is not None
         order = CandidateOrder(
-            path=str(path.absolute()), name=str(path), sha256=sha256(data).hexdigest()
+            path=str(path.absolute()),
+            name=str(path),
+            sha256=sha256(data).hexdigest(),
+            changes_arithmetic=changes_arithmetic,
         )
         self._worker.send(order.to_line())
         try:
@@ -252,6 +256,13 @@ def _require_memory(bundle_path: Path, size_bytes: int) -> None:
         )
 
 
+def _describe_regions(
+    bundle: Bundle, check: CandidateCheck, hints: TypeHints
+) -> tuple[RegionFacts, ...]:
+    stores = find_store_facts(check.k0, check.kernel)
+    return describe_regions(bundle, check.k0, check.kernel, stores, hints)
+
+
 def _make_error(message: Mapping[str, Any]) -> AsmevoError:
     """The worker's error as ours."""
     kinds = {kind.__name__: kind for kind in (BundleError, MissingToolError)}
@@ -273,15 +284,19 @@ def replay(
     device: Device,
     timeout_s: float = 60.0,
     repeats: int = 1,
-    element_type: ElementType | None = None,
+    types: TypeHints | None = None,
+    options: OracleOptions | None = None,
 ) -> ReplayResult:
     """Replay a bundle with K0 and with each candidate; see `ReplaySession` for the arguments.
+
+    With a tolerance among the options the candidates' floats are judged by it.
 
     Raises:
         BundleError: The bundle is damaged.
         ReplayError: The replay itself could not be run.
         UsageError: A candidate's file cannot be read, or the device is of another architecture.
     """
+    changes_arithmetic = options is not None and options.tolerance is not None
     for path in candidates:  # before K0's run, which may take long
         read_bounded(path, _CANDIDATE_LIMIT_BYTES)
     with ReplaySession(
@@ -289,12 +304,15 @@ def replay(
         device=device,
         timeout_s=timeout_s,
         repeats=repeats,
-        element_type=element_type,
+        types=types,
+        options=options,
     ) as session:
         return ReplayResult(
             bundle=str(bundle_path),
             kernel=session.kernel,
             device=str(device),
             k0=session.k0,
-            candidates=tuple(session.run(path) for path in candidates),
+            candidates=tuple(
+                session.run(path, changes_arithmetic=changes_arithmetic) for path in candidates
+            ),
         )

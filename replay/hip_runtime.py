@@ -8,15 +8,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hip import hip as _hip_module
 
 from asmevo.errors import DeviceError, MissingToolError
-from asmevo.replay.compare import Bytes
 from asmevo.replay.findings import Finding
+from asmevo.replay.numeric import Bytes
 
 __all__ = ["EmulatorReport", "EventTimer", "HipFailure", "HipRuntime", "Kernel"]
 
@@ -200,14 +200,29 @@ class EmulatorReport:
         return tuple(Finding.from_json(item) for item in self.read().get("findings", ()))
 
     @contextlib.contextmanager
-    def option(self, name: str, value: int) -> Iterator[None]:
-        """Within it an option of the emulated device has this value; 0 outside."""
+    def options(self, values: Mapping[str, int], *, fill: int) -> Iterator[None]:
+        """Within it options of the emulated device have these values; 0 outside.
+
+        Args:
+            values: by the option's name.
+            fill: what nobody wrote holds; 0 for the usual content.
+        """
         assert self._library is not None
-        self._library.asmevo_emulator_set_option(name.encode(), str(value).encode())
+        wanted = {**values, "fill": fill}
+        for name, value in wanted.items():
+            self._set_option(name, value)
         try:
             yield
         finally:
-            self._library.asmevo_emulator_set_option(name.encode(), b"0")
+            for name in wanted:
+                self._set_option(name, 0)
+
+    def _set_option(self, name: str, value: int) -> None:
+        assert self._library is not None
+        if self._library.asmevo_emulator_set_option(name.encode(), str(value).encode()) != 0:
+            raise DeviceError(
+                f"the emulated device knows no option {name}", hint="scripts/build rebuilds it"
+            )
 
     def read(self) -> dict[str, Any]:
         """The report; empty where there is none."""

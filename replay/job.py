@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from asmevo.replay.comparison import RegionFacts
 from asmevo.replay.elements import ElementType
-from asmevo.replay.records import RegionFacts
+from asmevo.replay.options import OracleOptions
 
 __all__ = ["EXIT_ADDRESS_TAKEN", "CandidateOrder", "Event", "Job"]
 
@@ -38,10 +39,7 @@ class Job:
 
     bundle: str
     repeats: int
-    checks: str
-    """Run-time checks of the emulated device: `all`, or names from `findings.CHECKS`."""
-    seeds: tuple[int, ...]
-    """Further launches on the emulated device, each with one permutation of waves and latencies."""
+    options: OracleOptions
     facts: tuple[RegionFacts, ...]
 
     def to_line(self) -> str:
@@ -56,8 +54,8 @@ class Job:
             RegionFacts(**{**item, "element_type": ElementType(item["element_type"])})
             for item in data.pop("facts")
         )
-        seeds = tuple(data.pop("seeds"))
-        return cls(**data, seeds=seeds, facts=facts)
+        options = OracleOptions.from_json(data.pop("options"))
+        return cls(**data, options=options, facts=facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +66,8 @@ class CandidateOrder:
     name: str
     sha256: str
     """Of the file when it was checked; a worker refuses one that has changed since."""
+    changes_arithmetic: bool = False
+    """Its edits do not claim that every float keeps its bits: judged within the tolerance."""
 
     def to_line(self) -> str:
         """As a line of JSON."""

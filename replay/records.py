@@ -5,117 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from asmevo.replay.elements import ElementType
+from asmevo.replay.comparison import Comparison, EnvelopeFacts
 from asmevo.replay.findings import Finding
 from asmevo.verdict import Status, Verdict
 
 __all__ = [
-    "Comparison",
-    "Difference",
-    "GuardDifference",
     "Measurement",
     "ObjectResult",
-    "RegionFacts",
     "ReplayResult",
 ]
 
 # Bump when a field of a record changes its name or meaning, or goes away.
-_SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegionFacts:
-    """What a report says about a region besides its bytes."""
-
-    index: int
-    address: int
-    argument: str = ""
-    element_type: ElementType = ElementType.B32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """The first element of a region that differs, and how much of the region does."""
-
-    region: int
-    argument: str
-    """Kernel arguments that point into the region, such as `out_ptr (offset 0)`."""
-    address: int
-    byte_offset: int
-    """Of the element, from the start of the region."""
-    element_index: int
-    element_type: str
-    expected: str
-    actual: str
-    differing_bytes: int
-    differing_elements: int
-
-    def describe(self) -> str:
-        """The difference in one sentence."""
-        where = f"region {self.region}" + (f", argument {self.argument}" if self.argument else "")
-        return (
-            f"{where}: element {self.element_index} ({self.element_type}) at 0x{self.address:x}, "
-            f"byte offset {self.byte_offset}: expected {self.expected}, got {self.actual}; "
-            f"{self.differing_elements} elements ({self.differing_bytes} bytes) differ"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardDifference:
-    """A write outside every captured region, found in the guard pattern around them."""
-
-    address: int
-    nearest_region: int
-    distance: int
-    """Bytes past the region's end, negative before its start."""
-    differing_bytes: int
-
-    def describe(self) -> str:
-        """The difference in one sentence."""
-        side = "past the end" if self.distance >= 0 else "before the start"
-        return (
-            f"write outside the captured memory: 0x{self.address:x}, {abs(self.distance)} bytes "
-            f"{side} of region {self.nearest_region}; {self.differing_bytes} guard bytes changed"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """What was compared with what, and the first difference of each region that has one."""
-
-    against: str
-    """`golden output` or `K0`."""
-    regions: int
-    bytes_compared: int
-    guard_bytes: int
-    differences: tuple[Difference, ...] = ()
-    guard_difference: GuardDifference | None = None
-
-    @property
-    def is_identical(self) -> bool:
-        """True when no byte differs, guards included."""
-        return not self.differences and self.guard_difference is None
-
-    @property
-    def first_difference(self) -> Difference | None:
-        """That of the lowest region."""
-        return self.differences[0] if self.differences else None
-
-    def describe(self) -> tuple[str, ...]:
-        """A sentence for each difference, first the lowest region's."""
-        lines = tuple(difference.describe() for difference in self.differences)
-        return lines + ((self.guard_difference.describe(),) if self.guard_difference else ())
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `dataclasses.asdict`."""
-        guard = data.pop("guard_difference")
-        differences = tuple(Difference(**item) for item in data.pop("differences"))
-        return cls(
-            **data,
-            differences=differences,
-            guard_difference=None if guard is None else GuardDifference(**guard),
-        )
+_SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +42,15 @@ class ObjectResult:
     """Of the emulated device's checks, each rule and pair of instructions once."""
     order_dependence: str = ""
     """Of K0: the other order of waves in which it gives another result; candidates then may too."""
+    envelope: tuple[EnvelopeFacts, ...] = ()
+    """Of K0: what it does not repeat itself."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self) | {"findings": [finding.to_json() for finding in self.findings]}
+        return asdict(self) | {
+            "comparisons": [comparison.to_json() for comparison in self.comparisons],
+            "findings": [finding.to_json() for finding in self.findings],
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
@@ -153,6 +59,7 @@ class ObjectResult:
         comparisons = tuple(Comparison.from_json(item) for item in data.pop("comparisons"))
         measured = data.pop("measurement")
         findings = tuple(Finding.from_json(item) for item in data.pop("findings"))
+        envelope = tuple(EnvelopeFacts(**item) for item in data.pop("envelope"))
         if measured is not None:
             measured["measured_ms"] = tuple(measured["measured_ms"])
         return cls(
@@ -161,6 +68,7 @@ class ObjectResult:
             comparisons=comparisons,
             measurement=None if measured is None else Measurement(**measured),
             findings=findings,
+            envelope=envelope,
         )
 
 

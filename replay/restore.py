@@ -10,32 +10,34 @@ from asmevo.capture.bundle import Bundle, Moment
 from asmevo.capture.manifest import Region
 from asmevo.replay import layout
 from asmevo.replay.address_hold import AddressTakenError, unmap
-from asmevo.replay.compare import Bytes, RegionComparer
+from asmevo.replay.compare import RegionComparer
+from asmevo.replay.comparison import Comparison, GuardDifference, RegionFacts
 from asmevo.replay.hip_runtime import HipRuntime
-from asmevo.replay.records import Comparison, GuardDifference, RegionFacts
+from asmevo.replay.numeric import Bytes
+from asmevo.replay.rules import ElementRule
 
-__all__ = ["Chunks", "MemoryImage", "RestoredMemory", "read_chunks"]
+__all__ = ["CHUNK_BYTES", "Chunks", "MemoryImage", "RestoredMemory", "read_chunks"]
 
-_CHUNK_BYTES = 4 << 20
-# Launches alternate between the two, so that a result which depends on bytes outside every region
-# differs between launches.
+CHUNK_BYTES = 4 << 20
+"""Memory is compared and kept in chunks of this size."""
+# A result that depends on bytes outside every region differs between launches with the one and
+# with the other.
 _GUARD_PATTERNS = (0xA5, 0x5C)
 
 Chunks = Iterator[tuple[int, Bytes]]
 
 
-def read_chunks(pieces: Iterable[bytes]) -> Chunks:
-    """Cut a stream into chunks at multiples of eight bytes, each with its offset."""
-    offset, rest = 0, b""
+def read_chunks(pieces: Iterable[bytes], *, size_bytes: int = CHUNK_BYTES) -> Chunks:
+    """Cut a stream into chunks of one size, each with its offset; the last may be shorter."""
+    offset, rest = 0, bytearray()
     for piece in pieces:
-        data = rest + piece if rest else piece
-        size = len(data) // 8 * 8
-        rest = data[size:]
-        if size:
-            yield offset, np.frombuffer(data, dtype=np.uint8, count=size)
-            offset += size
+        rest += piece
+        while len(rest) >= size_bytes:
+            yield offset, np.frombuffer(bytes(rest[:size_bytes]), dtype=np.uint8)
+            del rest[:size_bytes]
+            offset += size_bytes
     if rest:
-        yield offset, np.frombuffer(rest, dtype=np.uint8)
+        yield offset, np.frombuffer(bytes(rest), dtype=np.uint8)
 
 
 class MemoryImage:
@@ -49,9 +51,9 @@ class MemoryImage:
     def chunks(self, region: Region) -> Chunks:
         """A region's content."""
         content = self._base[region.index]
-        for offset in range(0, content.size, _CHUNK_BYTES):
+        for offset in range(0, content.size, CHUNK_BYTES):
             changed = self._changed.get((region.index, offset))
-            yield offset, content[offset : offset + _CHUNK_BYTES] if changed is None else changed
+            yield offset, content[offset : offset + CHUNK_BYTES] if changed is None else changed
 
 
 class RestoredMemory:
@@ -93,14 +95,14 @@ class RestoredMemory:
             content[offset : offset + chunk.size] = chunk
         return content
 
-    def restore(self) -> None:
-        """Bring everything to the state before the dispatch, guards to the other pattern."""
+    def restore(self, *, second_state: bool = False) -> None:
+        """Bring everything to the state before the dispatch, guards to one of two patterns."""
         for region in self.regions:
             content = self._pristine[region.index]
-            for offset in range(0, content.size, _CHUNK_BYTES):
-                chunk = content[offset : offset + _CHUNK_BYTES]
+            for offset in range(0, content.size, CHUNK_BYTES):
+                chunk = content[offset : offset + CHUNK_BYTES]
                 self._runtime.write(region.address + offset, chunk)
-        self._pattern = (self._pattern + 1) % len(_GUARD_PATTERNS)
+        self._pattern = int(second_state)
         for guard in self._guards():
             fill = np.full(guard.size_bytes, _GUARD_PATTERNS[self._pattern], dtype=np.uint8)
             self._runtime.write(guard.address, fill)
@@ -110,8 +112,8 @@ class RestoredMemory:
         changed = {}
         for region in self.regions:
             pristine = self._pristine[region.index]
-            for offset in range(0, pristine.size, _CHUNK_BYTES):
-                expected = pristine[offset : offset + _CHUNK_BYTES]
+            for offset in range(0, pristine.size, CHUNK_BYTES):
+                expected = pristine[offset : offset + CHUNK_BYTES]
                 actual = self._read(region.address + offset, expected.size)
                 if not np.array_equal(actual, expected):
                     changed[region.index, offset] = actual
@@ -123,6 +125,9 @@ class RestoredMemory:
         facts: Mapping[int, RegionFacts],
         *,
         against: str,
+        launch: str = "",
+        rule: Callable[[int], ElementRule | None] = lambda _: None,
+        guards: bool = True,
     ) -> Comparison:
         """Compare the present contents with expected ones, and the guards with their pattern.
 
@@ -130,29 +135,38 @@ class RestoredMemory:
             expected: the content of a region, None for one that is not compared.
             facts: what to say about each region.
             against: what the expected contents are.
+            launch: how the launch differed from the usual one.
+            rule: by region index; byte-exact where None.
+            guards: whether to compare them.
         """
-        differences, regions, size = [], 0, 0
+        differences, outcomes = [], []
         for region in self.regions:
             chunks = expected(region)
             if chunks is None:
                 continue
-            comparer = RegionComparer(facts[region.index])
+            comparer = RegionComparer(facts[region.index], rule(region.index))
             for offset, chunk in chunks:
                 comparer.feed(offset, chunk, self._read(region.address + offset, chunk.size))
-            regions += 1
-            size += region.size_bytes
+            outcomes.append(comparer.outcome())
             if (difference := comparer.finish()) is not None:
                 differences.append(difference)
         return Comparison(
             against=against,
-            regions=regions,
-            bytes_compared=size,
-            guard_bytes=sum(guard.size_bytes for guard in self._guards()),
+            launch=launch,
+            outcomes=tuple(outcomes),
+            guard_bytes=sum(guard.size_bytes for guard in self._guards()) if guards else 0,
             differences=tuple(differences),
-            guard_difference=self._check_guards(),
+            guard_difference=self.find_guard_difference() if guards else None,
         )
 
-    def _check_guards(self) -> GuardDifference | None:
+    def chunks(self, region: Region) -> Chunks:
+        """The present content of a region."""
+        for offset in range(0, region.size_bytes, CHUNK_BYTES):
+            size = min(CHUNK_BYTES, region.size_bytes - offset)
+            yield offset, self._read(region.address + offset, size)
+
+    def find_guard_difference(self) -> GuardDifference | None:
+        """The first guard byte that the launch changed."""
         first, count = None, 0
         for guard in self._guards():
             actual = self._read(guard.address, guard.size_bytes)

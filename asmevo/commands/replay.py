@@ -11,8 +11,9 @@ from asmevo.commands.options import AsJson, DeviceName, LaunchTimeout, print_jso
 from asmevo.errors import UsageError
 
 if TYPE_CHECKING:
+    from asmevo.replay.comparison import Comparison
     from asmevo.replay.device import Device
-    from asmevo.replay.elements import ElementType
+    from asmevo.replay.options import OracleOptions
     from asmevo.replay.records import ObjectResult, ReplayResult
 
 __all__ = ["register"]
@@ -36,22 +37,44 @@ def replay(
         int, typer.Option("--repeats", min=1, help="Launches of each code object")
     ] = 1,
     dtype: Annotated[
-        str | None,
-        typer.Option("--dtype", help="How to read memory: f32, bf16, f16, i32, u8, …"),
+        list[str] | None,
+        typer.Option(
+            "--dtype",
+            metavar="[ARG=]TYPE",
+            help="Type of the elements, of all memory or of an argument's: f32, bf16, i32, …",
+        ),
     ] = None,
+    signature: Annotated[
+        str, typer.Option("--signature", help="Triton's signature of the kernel: '*fp32,*bf16,i32'")
+    ] = "",
+    max_ulp: Annotated[
+        int | None,
+        typer.Option("--max-ulp", min=0, help="Candidates' floats may differ by this many ulp"),
+    ] = None,
+    relative: Annotated[
+        float | None, typer.Option("--rtol", help="… or by this much of the expected value")
+    ] = None,
+    absolute: Annotated[float | None, typer.Option("--atol", help="… plus this much")] = None,
+    equal_zeros: Annotated[
+        bool, typer.Option("--equal-zeros", help="… and +0 counts as -0 within such bounds")
+    ] = False,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=0, max=64, help="Random orders of waves, emulated only")
+    ] = 2,
     as_json: AsJson = False,
 ) -> None:
     """Run a captured dispatch again and compare memory byte by byte
 
-    K0, the bundle's own code object, is compared with the golden output and with a second run of
-    itself; each --hsaco is compared with K0. Exit code 0 when all are identical, 1 when one
-    differs or fails.
+    K0, the bundle's own code object, is compared with the golden output and with itself; each
+    --hsaco is compared with K0. Floats need not have the same bits only where K0 does not repeat
+    them itself, or within bounds that you give. Exit code 0 when all pass, 1 when one does not.
 
     asmevo replay captures/softmax-000.aeb
 
     asmevo replay captures/softmax-000.aeb --hsaco candidate.hsaco --dtype f32
     """
     from asmevo.replay.engine import replay as run_replay
+    from asmevo.replay.region_types import TypeHints
 
     result = run_replay(
         bundle,
@@ -59,7 +82,8 @@ def replay(
         device=_select_device(device, bundle),
         timeout_s=timeout_s,
         repeats=repeats,
-        element_type=_parse_dtype(dtype),
+        types=TypeHints.parse(dtype or [], signature),
+        options=_make_options(seeds, max_ulp, relative, absolute, equal_zeros),
     )
     if as_json:
         print_json(result.to_json())
@@ -78,16 +102,27 @@ def _select_device(text: str, bundle: Path) -> Device:
         return Device.parse(text, arch=opened.manifest.dispatch.arch)
 
 
-def _parse_dtype(name: str | None) -> ElementType | None:
-    from asmevo.replay.elements import ElementType
+def _make_options(
+    seeds: int,
+    max_ulp: int | None,
+    relative: float | None,
+    absolute: float | None,
+    equal_zeros: bool,
+) -> OracleOptions:
+    from asmevo.replay.options import OracleOptions
+    from asmevo.replay.rules import Tolerance
 
-    if name is None:
-        return None
-    try:
-        return ElementType(name)
-    except ValueError:
-        known = ", ".join(ElementType)
-        raise UsageError(f"unknown --dtype {name[:40]!r}", hint=f"known: {known}") from None
+    has_bounds = any(bound is not None for bound in (max_ulp, relative, absolute))
+    if equal_zeros and not has_bounds:
+        raise UsageError("--equal-zeros needs --max-ulp, --rtol or --atol")
+    tolerance = Tolerance(
+        max_ulp=max_ulp or 0,
+        relative=relative or 0.0,
+        absolute=absolute or 0.0,
+        equal_zeros=equal_zeros,
+    )
+    numbers = tuple(range(1, seeds + 1))
+    return OracleOptions(seeds=numbers, tolerance=tolerance if has_bounds else None)
 
 
 def _refuse_unfit(result: ReplayResult) -> None:
@@ -105,6 +140,8 @@ def _print_result(result: ReplayResult) -> None:
         typer.echo(printable(f"{item.name}: {_describe_outcome(item)}"))
         for reason in item.verdict.reasons:
             typer.echo(f"  {printable(reason)}")
+        for line in _describe_rules(item):
+            typer.echo(f"  {printable(line)}")
         if (cost := _describe_cost(item)) is not None:
             typer.echo(f"  {cost}")
 
@@ -114,10 +151,42 @@ def _describe_outcome(item: ObjectResult) -> str:
         return item.verdict.status.replace("_", " ")
     first = item.comparisons[0]
     against = " and ".join(dict.fromkeys(comparison.against for comparison in item.comparisons))
+    is_identical = all(comparison.is_identical for comparison in item.comparisons)
+    result = "identical to" if is_identical else "equivalent to"
+    launches = len(item.comparisons)
     return (
-        f"identical to {against} ({first.regions} regions, {first.bytes_compared:,} bytes; "
-        f"{first.guard_bytes:,} guard bytes untouched)"
+        f"{result} {against} ({first.regions} regions, {first.bytes_compared:,} bytes, "
+        f"{first.elements_compared:,} elements; {first.guard_bytes:,} guard bytes untouched; "
+        f"{launches} {'launch' if launches == 1 else 'launches'} compared)"
     )
+
+
+def _describe_rules(item: ObjectResult) -> list[str]:
+    """A line for each region in which something differed within its rule, and for what varies."""
+    lines = [
+        f"region {facts.region}{_of(facts.argument)}: K0 does not repeat "
+        f"{facts.varying_elements} of {facts.elements} elements ({facts.element_type})"
+        + ("" if facts.max_spread is None else f"; they differ by up to {facts.max_spread:g}")
+        for facts in item.envelope
+    ]
+    if item.verdict.has_passed:
+        for comparison in item.comparisons:
+            lines += _describe_accepted(comparison)
+    return lines
+
+
+def _describe_accepted(comparison: Comparison) -> list[str]:
+    return [
+        f"region {one.region}{_of(one.argument)}: {one.differing_elements} of {one.elements} "
+        f"elements ({one.element_type}, by {one.type_source or 'nothing'}) differ, {one.rule}"
+        + ("" if one.max_ulp is None else f"; up to {one.max_ulp} ulp")
+        for one in comparison.outcomes
+        if one.differing_elements
+    ]
+
+
+def _of(argument: str) -> str:
+    return f", argument {argument}" if argument else ""
 
 
 def _describe_cost(item: ObjectResult) -> str | None:

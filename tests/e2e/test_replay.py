@@ -24,6 +24,7 @@ from asmevo.errors import ReplayError
 from asmevo.replay.device import Device
 from asmevo.replay.elements import ElementType
 from asmevo.replay.engine import ReplaySession, replay
+from asmevo.replay.region_types import TypeHints
 from asmevo.verdict import Status
 
 _SOURCE = (Path(__file__).parents[1] / "fixtures" / "scale.s").read_text()
@@ -152,7 +153,9 @@ def test_replay_of_k0_that_misses_golden_output_judges_no_candidate(
     golden[100] = -1
     path = _write_bundle(tmp_path / "scale.aeb", golden=golden)
 
-    result = replay(path, [build("same")], device=device, element_type=ElementType.F32)
+    result = replay(
+        path, [build("same")], device=device, types=TypeHints(everywhere=ElementType.F32)
+    )
 
     assert result.k0.verdict.status is Status.DIVERGENT
     first = result.k0.comparisons[0].first_difference
@@ -176,7 +179,9 @@ def test_replay_of_candidate_with_same_result_passes(
 def test_replay_of_candidate_changed_in_one_instruction_names_first_difference(
     bundle: Path, device: Device, build: Build
 ) -> None:
-    result = replay(bundle, [build("add", _ADD)], device=device, element_type=ElementType.F32)
+    result = replay(
+        bundle, [build("add", _ADD)], device=device, types=TypeHints(everywhere=ElementType.F32)
+    )
 
     (candidate,) = result.candidates
     assert candidate.verdict.status is Status.DIVERGENT

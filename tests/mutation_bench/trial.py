@@ -20,6 +20,7 @@ from asmevo.errors import AsmevoError
 from asmevo.replay.device import Device
 from asmevo.replay.engine import ReplaySession
 from asmevo.replay.findings import Finding, find_new_errors
+from asmevo.replay.options import OracleOptions
 from asmevo.verdict import Status
 
 __all__ = ["BundleTrial", "Outcome"]
@@ -78,9 +79,17 @@ class BundleTrial:
             self.code_object = opened.code_object()
         device = Device.emulated(arch=self.arch, threads=1)
         self._by_memory = ReplaySession(
-            bundle, device=device, timeout_s=_TIMEOUT_S, checks="none", seeds=seeds
+            bundle,
+            device=device,
+            timeout_s=_TIMEOUT_S,
+            options=OracleOptions(checks="none", seeds=tuple(seeds), second_state=False),
         )
-        self._by_checks = ReplaySession(bundle, device=device, timeout_s=_TIMEOUT_S)
+        self._by_checks = ReplaySession(
+            bundle,
+            device=device,
+            timeout_s=_TIMEOUT_S,
+            options=OracleOptions(seeds=(), second_state=False),
+        )
         self._file = bundle.with_suffix(".mutant")
 
     def __enter__(self) -> BundleTrial:

@@ -106,6 +106,10 @@ struct DispatchResult {
     std::vector<Finding> findings;      // what the checks found, and what ended the launch
 };
 
+/// What registers, LDS and scratch hold before a program writes them, unless a launch asks for another word: a NaN in f32
+/// and f64, no usable address or index, and never zero, so that a program that reads it cannot pass by luck.
+constexpr uint32_t kUninitialised = 0x7fc0dead;
+
 struct DispatchOptions {
     bool model_timing = true;
     bool collect_profile = false;
@@ -116,6 +120,7 @@ struct DispatchOptions {
     CheckSet checks = kNoChecks;
     OnFinding on_finding = OnFinding::kEnd;
     bool fast_matrix = false;           // approximate: matrix operations as plain multiply-adds
+    uint32_t fill = kUninitialised;
     uint64_t seed = 0;                  // permutes turns of waves and, without checks, delays memory; 0: neither
 };
 

@@ -74,9 +74,9 @@ void put_preloaded_kernargs(SgprWriter& sgprs, const DispatchRequest& request, W
     }
 }
 
-void set_up_sgprs(const DispatchRequest& request, Dim3 id, Wave& wave) {
+void set_up_sgprs(const DispatchRequest& request, Dim3 id, uint32_t fill, Wave& wave) {
     const KernelImage& kernel = *request.kernel;
-    std::fill(std::begin(wave.sgpr), std::end(wave.sgpr), kUninitialised);
+    std::fill(std::begin(wave.sgpr), std::end(wave.sgpr), fill);
     SgprWriter sgprs(wave);
     uint16_t properties = kernel.kernel_code_properties;
     if (properties & kPrivateSegmentBuffer) {
@@ -132,14 +132,14 @@ Dim3 size_of(const DispatchRequest& request, Dim3 id) {
             extent(id.z, grid.z, block.z, remainder.z)};
 }
 
-void set_up_vgprs(const KernelImage& kernel, Dim3 block, Wave& wave) {
-    auto fill = [&](uint32_t first, uint32_t count) {
+void set_up_vgprs(const KernelImage& kernel, Dim3 block, uint32_t fill, Wave& wave) {
+    auto fill_registers = [&](uint32_t first, uint32_t count) {
         for (uint32_t i = first; i < first + count; ++i) {
-            std::fill(std::begin(wave.vgpr[i].lane), std::end(wave.vgpr[i].lane), kUninitialised);
+            std::fill(std::begin(wave.vgpr[i].lane), std::end(wave.vgpr[i].lane), fill);
         }
     };
-    fill(0, wave.arch_vgpr_count);
-    fill(kAgprBase, wave.acc_vgpr_count);
+    fill_registers(0, wave.arch_vgpr_count);
+    fill_registers(kAgprBase, wave.acc_vgpr_count);
     // gfx90a and later pack the work-item id into v0: x, y << 10, z << 20, as far as rsrc2 asks for them.
     uint32_t components = field(kernel.rsrc2, 11, 2);
     uint64_t row = block.x, plane = row * block.y;
@@ -158,11 +158,10 @@ void set_up_vgprs(const KernelImage& kernel, Dim3 block, Wave& wave) {
     wave.set_exec(exec);
 }
 
-void fill_bytes(std::vector<uint8_t>& bytes) {
-    constexpr uint32_t kPiece[8] = {kUninitialised, kUninitialised, kUninitialised, kUninitialised,
-                                    kUninitialised, kUninitialised, kUninitialised, kUninitialised};
-    for (size_t at = 0; at < bytes.size(); at += sizeof kPiece) {
-        std::memcpy(&bytes[at], kPiece, std::min(sizeof kPiece, bytes.size() - at));
+void fill_bytes(std::vector<uint8_t>& bytes, uint32_t fill) {
+    const uint32_t piece[8] = {fill, fill, fill, fill, fill, fill, fill, fill};
+    for (size_t at = 0; at < bytes.size(); at += sizeof piece) {
+        std::memcpy(&bytes[at], piece, std::min(sizeof piece, bytes.size() - at));
     }
 }
 
@@ -186,9 +185,9 @@ ScratchMemory::~ScratchMemory() {
     }
 }
 
-void ScratchMemory::prepare(size_t bytes, bool is_visible) {
+void ScratchMemory::prepare(size_t bytes, uint32_t fill, bool is_visible) {
     words_.resize(bytes / 4);
-    std::fill(words_.begin(), words_.end(), kUninitialised);
+    std::fill(words_.begin(), words_.end(), fill);
     if (is_visible && !is_visible_ && bytes > 0) {
         AddressSpace::get().add({reinterpret_cast<uint64_t>(words_.data()), bytes, MemoryKind::kDevice, true});
         is_visible_ = true;
@@ -224,12 +223,13 @@ void set_up_workgroup(DispatchContext& dispatch, Dim3 id, WorkgroupStorage& stor
     size_t wave_count = waves_of(block);
     VgprAllocation registers = vgpr_allocation(kernel);
     uint32_t stride = scratch_bytes_per_lane(kernel);
+    const uint32_t fill = dispatch.options->fill;
 
     group.id = id;
     group.dispatch = &dispatch;
     group.lds.resize(kernel.group_segment_size + request.dynamic_lds);
-    fill_bytes(group.lds);
-    storage.scratch.prepare(waves_of(request.block) * kLanes * stride,
+    fill_bytes(group.lds, fill);
+    storage.scratch.prepare(waves_of(request.block) * kLanes * stride, fill,
                             kernel.kernel_code_properties & kPrivateSegmentBuffer);
     if (group.waves.size() > wave_count) {
         group.waves.resize(wave_count);
@@ -250,8 +250,8 @@ void set_up_workgroup(DispatchContext& dispatch, Dim3 id, WorkgroupStorage& stor
         wave.scratch_stride = stride;
         wave.scratch_base =
             stride ? reinterpret_cast<uint64_t>(storage.scratch.data()) + i * kLanes * stride : 0;
-        set_up_sgprs(request, id, wave);
-        set_up_vgprs(kernel, block, wave);
+        set_up_sgprs(request, id, fill, wave);
+        set_up_vgprs(kernel, block, fill, wave);
     }
 }
 

@@ -5,10 +5,6 @@
 
 namespace asmevo::emulator {
 
-/// What registers and LDS hold before a program writes them: a NaN in f32 and f64, no usable address or index, and
-/// never zero, so that a program that reads it cannot pass by luck.
-constexpr uint32_t kUninitialised = 0x7fc0dead;
-
 /// Registers of each file that a kernel's waves get.
 struct VgprAllocation {
     uint32_t arch = 0, acc = 0;
@@ -29,8 +25,8 @@ class ScratchMemory {
     ScratchMemory(const ScratchMemory&) = delete;
     ScratchMemory& operator=(const ScratchMemory&) = delete;
 
-    /// Fills it anew; `is_visible` when programs reach it through a buffer descriptor (gfx90a).
-    void prepare(size_t bytes, bool is_visible);
+    /// Fills it anew with `fill`; `is_visible` when programs reach it through a buffer descriptor (gfx90a).
+    void prepare(size_t bytes, uint32_t fill, bool is_visible);
     uint32_t* data() { return words_.data(); }
 
   private:

@@ -200,6 +200,8 @@ bool set_dispatch_option(const char* name, const char* value) {
         current.reverse_waves = number == 1;
     } else if (key == "seed") {
         current.seed = number;
+    } else if (key == "fill" && number <= UINT32_MAX) {
+        current.fill = number != 0 ? static_cast<uint32_t>(number) : kUninitialised;
     } else if (key == "max_wave_instructions") {
         current.max_wave_instructions = number;
     } else if (key == "max_idle_ms" && number <= UINT32_MAX) {

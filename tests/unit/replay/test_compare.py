@@ -5,9 +5,10 @@ import struct
 import numpy as np
 import pytest
 
-from asmevo.replay.compare import Bytes, RegionComparer
+from asmevo.replay.compare import RegionComparer
+from asmevo.replay.comparison import Difference, RegionFacts
 from asmevo.replay.elements import ElementType, format_value
-from asmevo.replay.records import Difference, RegionFacts
+from asmevo.replay.numeric import Bytes
 
 _ADDRESS = 0x7F0000001000
 

@@ -4,17 +4,19 @@ import json
 
 import pytest
 
-from asmevo.replay.elements import ElementType
-from asmevo.replay.job import CandidateOrder, Job
-from asmevo.replay.records import (
+from asmevo.replay.comparison import (
     Comparison,
     Difference,
+    EnvelopeFacts,
     GuardDifference,
-    Measurement,
-    ObjectResult,
     RegionFacts,
-    ReplayResult,
+    RegionOutcome,
 )
+from asmevo.replay.elements import ElementType
+from asmevo.replay.job import CandidateOrder, Job
+from asmevo.replay.options import OracleOptions
+from asmevo.replay.records import Measurement, ObjectResult, ReplayResult
+from asmevo.replay.rules import Tolerance
 from asmevo.verdict import Status, Verdict
 
 _DIFFERENCE = Difference(
@@ -29,6 +31,26 @@ _DIFFERENCE = Difference(
     differing_bytes=2,
     differing_elements=1,
 )
+_OUTCOME = RegionOutcome(
+    region=1,
+    argument="out (kernarg +0)",
+    element_type="f32",
+    type_source="stores",
+    rule="byte-exact",
+    bytes_compared=64,
+    elements=16,
+    differing_elements=1,
+    max_ulp=3,
+)
+_ENVELOPE = EnvelopeFacts(
+    region=1,
+    argument="out (kernarg +0)",
+    element_type="f32",
+    elements=16,
+    varying_elements=2,
+    max_spread=0.5,
+    max_magnitude=100.0,
+)
 
 
 def _result(comparison: Comparison, status: Status) -> ObjectResult:
@@ -38,6 +60,7 @@ def _result(comparison: Comparison, status: Status) -> ObjectResult:
         verdict=Verdict(status=status, reasons=comparison.describe()),
         comparisons=(comparison,),
         measurement=Measurement(modelled_cycles=12, wave_instructions=3, measured_ms=(0.5, 0.25)),
+        envelope=(_ENVELOPE,),
     )
 
 
@@ -45,8 +68,8 @@ def test_object_result_round_trip_through_json_is_equal() -> None:
     guard = GuardDifference(address=0x2000, nearest_region=1, distance=0, differing_bytes=4)
     comparison = Comparison(
         against="K0",
-        regions=2,
-        bytes_compared=64,
+        launch="with the waves' turns reversed",
+        outcomes=(_OUTCOME,),
         guard_bytes=128,
         differences=(_DIFFERENCE,),
         guard_difference=guard,
@@ -57,9 +80,7 @@ def test_object_result_round_trip_through_json_is_equal() -> None:
 
 
 def test_object_result_from_unknown_key_is_refused() -> None:
-    data = _result(
-        Comparison(against="K0", regions=0, bytes_compared=0, guard_bytes=0), Status.PASSED
-    ).to_json()
+    data = _result(Comparison(against="K0", outcomes=(), guard_bytes=0), Status.PASSED).to_json()
     data["speed"] = "high"
 
     with pytest.raises(TypeError, match="speed"):
@@ -69,7 +90,7 @@ def test_object_result_from_unknown_key_is_refused() -> None:
 def test_comparison_with_guard_change_only_is_not_identical() -> None:
     guard = GuardDifference(address=0xFF8, nearest_region=0, distance=-8, differing_bytes=1)
     comparison = Comparison(
-        against="K0", regions=1, bytes_compared=8, guard_bytes=8, guard_difference=guard
+        against="K0", outcomes=(_OUTCOME,), guard_bytes=8, guard_difference=guard
     )
 
     assert not comparison.is_identical
@@ -85,7 +106,7 @@ def test_difference_description_names_address_element_and_values() -> None:
 
 @pytest.mark.parametrize("status", [Status.DIVERGENT, Status.LAUNCH_FAILED, Status.UNSUPPORTED])
 def test_replay_result_with_one_bad_candidate_has_its_verdict(status: Status) -> None:
-    identical = Comparison(against="K0", regions=1, bytes_compared=8, guard_bytes=0)
+    identical = Comparison(against="K0", outcomes=(_OUTCOME,), guard_bytes=0)
     good, bad = _result(identical, Status.PASSED), _result(identical, status)
 
     def replayed(*candidates: ObjectResult) -> ReplayResult:
@@ -98,8 +119,9 @@ def test_replay_result_with_one_bad_candidate_has_its_verdict(status: Status) ->
 
 
 def test_job_and_order_round_trip_through_a_line_are_equal() -> None:
+    options = OracleOptions(seeds=(3, 4), tolerance=Tolerance(max_ulp=2, relative=1e-3))
     facts = RegionFacts(index=0, address=4096, argument="x\ny", element_type=ElementType.BF16)
-    job = Job(bundle="/a\nb.aeb", repeats=2, checks="all", seeds=(1, 2), facts=(facts,))
+    job = Job(bundle="/a\nb.aeb", repeats=2, options=options, facts=(facts,))
     order = CandidateOrder(path="/c d\n.hsaco", name="c", sha256="0" * 64)
 
     for line in (job.to_line(), order.to_line()):

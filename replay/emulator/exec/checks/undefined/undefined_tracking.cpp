@@ -35,17 +35,17 @@ RegSpan span_of(const Operand& operand) {
 bool is_register(const Operand& operand) { return operand.is_vgpr() || operand.is_sgpr(); }
 
 /// Marks the registers that still hold the fill pattern.
-void mark_unwritten(const Wave& wave, WaveShadow& shadow) {
+void mark_unwritten(const Wave& wave, uint32_t fill, WaveShadow& shadow) {
     for (unsigned code = 0; code < kM0Code; ++code) {
-        shadow.wave.sgpr[code] = wave.sgpr[code] == kUninitialised ? ~0u : 0;
+        shadow.wave.sgpr[code] = wave.sgpr[code] == fill ? ~0u : 0;
         set_bit(shadow.scalar_flags, code, shadow.wave.sgpr[code] != 0);
     }
-    shadow.wave.sgpr[kM0Code] = wave.m0() == kUninitialised ? ~0u : 0;
+    shadow.wave.sgpr[kM0Code] = wave.m0() == fill ? ~0u : 0;
     set_bit(shadow.scalar_flags, kM0Code, shadow.wave.sgpr[kM0Code] != 0);
     for (unsigned index = 0; index < wave.vgpr.size(); ++index) {
         uint32_t any = 0;
         for (int lane = 0; lane < kLanes; ++lane) {
-            const uint32_t bits = wave.vgpr[index].lane[lane] == kUninitialised ? ~0u : 0;
+            const uint32_t bits = wave.vgpr[index].lane[lane] == fill ? ~0u : 0;
             shadow.wave.vgpr[index].lane[lane] = bits;
             any |= bits;
         }
@@ -97,7 +97,7 @@ void UndefinedTracker::restart(const Workgroup& group) {
         std::fill(std::begin(shadow.vector_flags), std::end(shadow.vector_flags), 0);
         std::fill(std::begin(shadow.scalar_flags), std::end(shadow.scalar_flags), 0);
         shadow.scc = true;
-        mark_unwritten(real, shadow);
+        mark_unwritten(real, group.dispatch->options->fill, shadow);
     }
 }
 

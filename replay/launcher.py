@@ -1,0 +1,91 @@
+"""Launches the dispatch of a bundle with a code object, and says what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from asmevo.capture.manifest import DispatchRecord
+from asmevo.errors import ReplayError
+from asmevo.replay.findings import Finding
+from asmevo.replay.hip_runtime import EmulatorReport, EventTimer, HipRuntime, Kernel
+from asmevo.replay.job import Event
+from asmevo.replay.launch_plan import LaunchSetting
+from asmevo.replay.records import Measurement
+
+__all__ = ["Emit", "Launcher", "combine_measurements"]
+
+Emit = Callable[..., None]
+
+_SECOND_FILL = 0x3F8123A5
+"""A number near 1 in f32, two finite ones in f16 and bf16: unlike the device's usual NaN."""
+
+
+class Launcher:
+    """Launches on one runtime; memory must have been restored."""
+
+    def __init__(
+        self, runtime: HipRuntime, dispatch: DispatchRecord, kernarg: bytes, emit: Emit
+    ) -> None:
+        """Nothing is launched yet."""
+        self._runtime, self._dispatch, self._kernarg = runtime, dispatch, kernarg
+        self._emit = emit
+        self.report = EmulatorReport()
+
+    def launch(self, kernel: Kernel, setting: LaunchSetting) -> Measurement:
+        """One launch, to its end.
+
+        Raises:
+            HipFailure: It failed.
+        """
+        if not self.report.is_available:
+            return self._launch(kernel)
+        with self.report.options(
+            {setting.option: setting.value} if setting.option else {},
+            fill=_SECOND_FILL if setting.second_state else 0,
+        ):
+            return self._launch(kernel)
+
+    def _launch(self, kernel: Kernel) -> Measurement:
+        dispatch = self._dispatch
+        timer = None if self.report.is_available else EventTimer()
+        measured: tuple[float, ...] = ()
+        self._emit(Event.LAUNCHING)
+        if timer is not None:
+            timer.start()
+        kernel.launch(
+            grid=dispatch.grid,
+            block=dispatch.block,
+            dynamic_lds_bytes=dispatch.dynamic_lds_bytes,
+            kernarg=self._kernarg,
+        )
+        if timer is not None:
+            measured = (timer.stop_ms(),)
+        self._runtime.synchronize()
+        self._emit(Event.LAUNCHED)
+        report = self.report.read()
+        if report.get("mfma") == "fast":
+            raise ReplayError(
+                "the emulated device ran matrix operations in its approximate mode",
+                hint="a replay judges by exact results: unset ASMEVO_EMULATOR_MFMA",
+            )
+        return Measurement(
+            modelled_cycles=report.get("modelled_cycles"),
+            wave_instructions=report.get("wave_instructions"),
+            measured_ms=measured,
+        )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What the emulated device's checks found in the last launch."""
+        return self.report.findings()
+
+
+def combine_measurements(measurements: Iterable[Measurement]) -> Measurement | None:
+    """Modelled figures of the first launch, which is the usual one; the times of all."""
+    listed = list(measurements)
+    if not listed:
+        return None
+    return Measurement(
+        modelled_cycles=listed[0].modelled_cycles,
+        wave_instructions=listed[0].wave_instructions,
+        measured_ms=tuple(time for item in listed for time in item.measured_ms),
+    )
