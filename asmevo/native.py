@@ -6,7 +6,13 @@ from pathlib import Path
 
 from asmevo.errors import MissingToolError
 
-__all__ = ["capture_library", "emulator_folder", "emulator_library", "shim_library"]
+__all__ = [
+    "capture_library",
+    "capture_preload_library",
+    "emulator_folder",
+    "emulator_library",
+    "shim_library",
+]
 
 _NATIVE = Path(__file__).parent / "_native"
 
@@ -34,6 +40,11 @@ def emulator_folder() -> Path:
 def capture_library() -> Path:
     """The resident C hot path that capture loads into its target."""
     return _get("libasmevo_capture.so")
+
+
+def capture_preload_library() -> Path:
+    """What brings the capture library into a program that is captured from its start."""
+    return _get("libasmevo_capture_preload.so")
 
 
 def shim_library() -> Path:

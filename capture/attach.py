@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from asmevo.capture.channel import Channel, FridaChannel
 from asmevo.capture.control_block import CONTROL_VERSION, Control, ControlBlock, map_shared
 from asmevo.capture.loaded_objects import LoadedObjects
 from asmevo.capture.target_process import (
@@ -51,17 +52,19 @@ INITIAL_DATA_BYTES = 16 << 20
 class AttachedTarget:
     """A process with our hooks in it: what the collector needs of it."""
 
-    def __init__(self, process: TargetProcess, session: Any, exports: Any) -> None:
-        """`session` and `exports` are Frida's."""
+    def __init__(self, process: TargetProcess, channel: Channel) -> None:
+        """Open a session in the process."""
         self.process = process
-        self._session = session
-        self._exports = exports
+        self._channel = channel
         self._data: mmap.mmap | None = None
-        control_fd = self._call("open", "\n".join(process.hip_paths))
+        self._is_started = False
+        with _explained(process.pid):
+            control_fd = channel.open(process.hip_paths)
         memory = map_shared(process.pid, control_fd, minimum_bytes=ctypes.sizeof(Control))
         self.control = ControlBlock(memory)
         self.memory = ProcessMemory(process.pid)
-        lists = [int(address, 16) for address in self._call("find_debug_lists")]
+        with _explained(process.pid):
+            lists = channel.find_debug_lists()
         if not lists:
             _log.warning(
                 "the HIP runtime of the process keeps no list of its code objects: they are looked "
@@ -76,7 +79,7 @@ class AttachedTarget:
     @property
     def is_alive(self) -> bool:
         """False once the process has ended, is about to, or has thrown the agent out."""
-        return not self._session.is_detached and is_running(self.process.pid)
+        return self._channel.is_open and is_running(self.process.pid)
 
     @property
     def data(self) -> mmap.mmap:
@@ -88,17 +91,36 @@ class AttachedTarget:
     def reserve(self, size: int) -> None:
         """Make room for snapshots of `size` bytes; only while the record is ours."""
         self._data = None
-        descriptor = self._call("reserve", size)
+        with _explained(self.process.pid):
+            descriptor = self._channel.reserve(size)
         self._data = map_shared(self.process.pid, descriptor, minimum_bytes=size)
 
     def hook(self) -> int:
         """Swap the slots; the number of functions hooked."""
-        return int(self._call("hook"))
+        with _explained(self.process.pid):
+            return self._channel.hook()
+
+    def start(self) -> None:
+        """Everything is set up: a program that was started for the capture goes on."""
+        if self._is_started:
+            return
+        self._is_started = True
+        with _explained(self.process.pid):
+            self._channel.go()
+
+    def forget_functions(self) -> None:
+        """Have every function asked about again."""
+        with _explained(self.process.pid):
+            self._channel.forget()
 
     def close(self) -> None:
         """Put the slots back."""
         self._stop.set()
-        if self.is_alive and (foreign := self._call("close")):
+        if not self.is_alive:
+            return
+        with _explained(self.process.pid):
+            foreign = self._channel.close()
+        if foreign:
             _log.warning("%d functions were hooked by another tool meanwhile: left alone", foreign)
 
     def _beat(self) -> None:
@@ -106,10 +128,6 @@ class AttachedTarget:
             with contextlib.suppress(ValueError):  # unmapped while we were asleep
                 self.control.keep_alive(_PATIENCE_S)
             self._stop.wait(_HEARTBEAT_S)
-
-    def _call(self, name: str, *arguments: object) -> Any:
-        with _explained(self.process.pid):
-            return getattr(self._exports, name)(*arguments)
 
 
 @contextlib.contextmanager
@@ -141,7 +159,7 @@ def _attach(frida: Any, process: TargetProcess, library: Path) -> Iterator[Attac
                 f"process {pid} has a capture library of another asmevo version loaded",
                 hint="restart the process",
             )
-        target = AttachedTarget(process, session, script.exports_sync)
+        target = AttachedTarget(process, FridaChannel(session, script.exports_sync))
         yield target
     finally:
         with _interrupts_held():

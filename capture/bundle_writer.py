@@ -71,11 +71,10 @@ class BundleWriter:
     """Writes the bundles of one capture into a folder."""
 
     def __init__(self, process: TargetProcess, options: CaptureOptions) -> None:
-        """Nothing is written yet; the folder must exist."""
-        self._folder = options.output
+        """Nothing is written yet; the folder of `options` must exist."""
         self._options = options
         self._process = process
-        self._store = ChunkStore(options.store or options.output)
+        self._store = ChunkStore(options.output)
         self._streams: dict[int, int] = {0: 0}
 
     def write(self, record: Record, data: mmap.mmap, loaded: LoadedKernel, ordinal: int) -> Path:
@@ -91,9 +90,11 @@ class BundleWriter:
             raise CaptureError("the target's control block is damaged")
         kernarg = bytes(record.kernarg[:kernarg_bytes])
         regions = _regions(record, data, kernarg, loaded)
+        folder = self._folder_of(record)
         try:
-            with _alone_in(self._folder):
-                path = self._free_path(loaded.kernel.name)
+            folder.mkdir(exist_ok=True)
+            with _alone_in(folder):
+                path = _free_path(folder, loaded.kernel.name)
                 write_bundle(
                     path,
                     dispatch=self._dispatch(record, loaded),
@@ -104,7 +105,7 @@ class BundleWriter:
                     store=self._store,
                 )
         except OSError as error:
-            raise UsageError(f"{self._folder} cannot be written: {error.strerror}") from error
+            raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
         return path
 
     def _dispatch(self, record: Record, loaded: LoadedKernel) -> DispatchRecord:
@@ -135,13 +136,20 @@ class BundleWriter:
             device=min(max(int(record.device), 0), 1 << 16),
         )
 
-    def _free_path(self, kernel: str) -> Path:
-        stem = re.sub(r"[^A-Za-z0-9._-]", "_", kernel)[:80].lstrip(".") or "kernel"
-        for number in range(1 << 20):
-            path = self._folder / f"{stem}-{number:03d}{SUFFIX}"
-            if not path.exists():
-                return path
-        raise CaptureError(f"{self._folder} is full of bundles of {stem}")
+    def _folder_of(self, record: Record) -> Path:
+        output = self._options.output
+        if not self._options.by_process:
+            return output
+        return output / f"{self._process.pid}-device{max(int(record.device), 0)}"
+
+
+def _free_path(folder: Path, kernel: str) -> Path:
+    stem = re.sub(r"[^A-Za-z0-9._-]", "_", kernel)[:80].lstrip(".") or "kernel"
+    for number in range(1 << 20):
+        path = folder / f"{stem}-{number:03d}{SUFFIX}"
+        if not path.exists():
+            return path
+    raise CaptureError(f"{folder} is full of bundles of {stem}")
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import mmap
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
@@ -32,7 +33,7 @@ from asmevo.capture.target_process import ProcessMemory, TargetProcess
 from asmevo.errors import BundleError, CaptureError, TargetError
 from asmevo.host_memory import available_bytes
 
-__all__ = ["Observer", "Target", "collect"]
+__all__ = ["Collector", "Observer", "Target", "collect"]
 
 _POLL_S = 0.001
 _EXIT_S = 2.0
@@ -63,6 +64,12 @@ class Target(Protocol):
 
     def hook(self) -> int:
         """Put the hooks in."""
+
+    def start(self) -> None:
+        """Everything is set up: let a program that waits go on."""
+
+    def forget_functions(self) -> None:
+        """Have every function asked about again."""
 
 
 class Observer(Protocol):
@@ -103,25 +110,50 @@ def collect(target: Target, options: CaptureOptions, observer: Observer) -> Capt
     Raises:
         TargetError: The target ended, or the hooks took themselves out.
     """
-    return _Collector(target, options, observer).run()
+    return Collector(target, options, observer).run()
 
 
-class _Collector:
+class Collector:
+    """One capture of one target; `run` does it, `stop` may end it from another thread."""
+
     def __init__(self, target: Target, options: CaptureOptions, observer: Observer) -> None:
+        """Nothing is hooked yet."""
         self._target = target
         self._control = target.control
         self._options = options
         self._observer = observer
         self._writer = BundleWriter(target.process, options)
         self._state = _State()
+        self._is_stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Have `run` return what there is."""
+        self._is_stopped.set()
+
+    @property
+    def is_settled(self) -> bool:
+        """Every kernel seen has its dispatches, and no further ones are likely."""
+        pending = (
+            variant
+            for variant in list(self._state.variants.values())
+            if variant.taken < self._options.count and not variant.is_given_up
+        )
+        if any(pending):
+            return False
+        has_wildcards = any(set(glob) & set("*?[") for glob in self._options.globs)
+        return not has_wildcards or time.monotonic() - self._state.last_news > _SETTLE_S
 
     def run(self) -> CaptureResult:
+        """Capture, as `collect` says."""
         self._configure()
         self._target.hook()
         deadline = time.monotonic() + self._options.timeout_s
         self._control.set_state(State.ARMED)
+        self._target.start()
         while not self._is_complete() and time.monotonic() < deadline:
             if not self._target.is_alive:
+                if self._state.captured:  # what it did until then is whole
+                    break
                 raise TargetError(f"process {self._target.process.pid} ended during the capture")
             state = self._control.state
             if state is State.CLOSED:
@@ -134,7 +166,7 @@ class _Collector:
         return CaptureResult(
             captured=tuple(self._state.captured),
             refused=tuple(self._state.refused.items()),
-            unmatched=self._unmatched(),
+            unmatched=self.unmatched(),
             incomplete=tuple(
                 (name, variant.taken)
                 for (name, _, _), variant in self._state.variants.items()
@@ -183,20 +215,13 @@ class _Collector:
         )
 
     def _is_complete(self) -> bool:
-        """Every glob has a kernel, every kernel its dispatches, and no further ones are likely."""
-        if self._options.stays:
-            return False
-        variants = self._state.variants
-        pending = [v for v in variants.values() if v.taken < self._options.count]
-        if any(not v.is_given_up for v in pending):
-            return False
-        if self._unmatched():
-            return False
-        has_wildcards = any(set(glob) & set("*?[") for glob in self._options.globs)
-        return not has_wildcards or time.monotonic() - self._state.last_news > _SETTLE_S
+        if self._is_stopped.is_set():
+            return True
+        return not self._options.stays and self.is_settled and not self.unmatched()
 
-    def _unmatched(self) -> tuple[str, ...]:
-        names = {name for name, _, _ in self._state.variants} | set(self._state.refused)
+    def unmatched(self) -> tuple[str, ...]:
+        """Globs that no kernel has matched yet."""
+        names = {name for name, _, _ in list(self._state.variants)} | set(self._state.refused)
         return tuple(
             glob
             for glob in self._options.globs

@@ -36,7 +36,9 @@ class CaptureOptions:
     policy: Policy = Policy.ALLOCATION
     window_bytes: int = 1 << 20  # on both sides, with the policy `window`
     scan_bytes: int = 64 << 10  # behind each pointer, searched for further pointers
-    store: Path | None = None  # folder of the chunk store; None: `output`
+    top: int = 0  # not 0: only so many kernels, the heaviest of those that match
+    watch_s: float = 2.0  # to find those
+    by_process: bool = False  # a folder in `output` for each process and device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asmevo.commands.options import AsJson, print_json, printable
+from asmevo.commands import capture_options as given
+from asmevo.commands.options import AsJson
 
 if TYPE_CHECKING:
-    from asmevo.capture.outcome import Captured, CaptureResult
+    from asmevo.capture.outcome import CaptureOptions, CaptureResult
 
 __all__ = ["register"]
 
 app = typer.Typer(no_args_is_help=True, help="Capture kernel dispatches of live processes")
+
+Pid = Annotated[int, typer.Argument(metavar="PID", min=1, help="Process that launches kernels")]
 
 
 def register(parent: typer.Typer) -> None:
@@ -29,116 +31,143 @@ def capture() -> None:
 
 @app.command("attach", no_args_is_help=True)
 def attach(
-    pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="Process that launches kernels")],
+    pid: Pid,
     *,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the bundles")],
-    kernel: Annotated[
-        list[str] | None,
-        typer.Option("--kernel", metavar="GLOB", help="Kernel names to capture; repeatable"),
-    ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Dispatches of each kernel")] = 1,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, max=86400, help="Seconds to wait for launches")
-    ] = 30.0,
-    max_mib: Annotated[
-        int,
-        typer.Option(min=1, max=1 << 20, help="Largest dispatch, in MiB of memory"),
-    ] = 2048,
+    output: given.Output,
+    kernel: given.Globs = None,
+    count: given.Count = None,
+    timeout: given.Timeout = 30.0,
+    duration: given.For = None,
+    top: given.Top = 0,
+    watch: given.Watch = "2s",
+    shapes: given.Shapes = False,
+    nth: given.Nth = 1,
+    every: given.Every = 1,
+    max_bytes: given.MaxBytes = "2GiB",
+    golden: given.Golden = True,
+    graph: given.Graph = False,
+    policy: given.Policy = "allocation",
+    window: given.Window = "1MiB",
+    children: given.Children = False,
     as_json: AsJson = False,
 ) -> None:
     """Capture dispatches of a running process, then let go of it
 
-    The process goes on working. A bundle holds all memory that a launch can
-    reach, before and after it: treat it as a memory dump.
+    The process goes on working. A bundle holds memory of the process, before
+    and after the launch: treat it as a memory dump.
 
     asmevo capture attach 1234 --kernel 'softmax*' -o captures
 
-    asmevo capture attach 1234 --kernel '*' --count 3 --timeout 60 -o captures
+    asmevo capture attach 1234 --children --top 5 --shapes --for 30s -o captures
     """
+    options = _select(by_process=children, **{k: v for k, v in locals().items() if k in _SELECTS})
+    from asmevo.commands.capture_output import Progress, print_result
+
+    with given.output_folder(output), Progress() as progress:
+        if children:
+            from asmevo.capture.follow import capture_tree
+
+            result = capture_tree(pid, options, progress)
+        else:
+            result = _capture_one(pid, options, progress)
+    print_result(result, options, as_json=as_json)
+    _fail_if_empty(result)
+
+
+@app.command("run", no_args_is_help=True)
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- CMD…", help="The program and its arguments")
+    ],
+    *,
+    output: given.Output,
+    kernel: given.Globs = None,
+    count: given.Count = None,
+    timeout: given.Timeout = 86400.0,
+    duration: given.For = None,
+    top: given.Top = 0,
+    watch: given.Watch = "2s",
+    shapes: given.Shapes = False,
+    nth: given.Nth = 1,
+    every: given.Every = 1,
+    max_bytes: given.MaxBytes = "2GiB",
+    golden: given.Golden = True,
+    graph: given.Graph = False,
+    policy: given.Policy = "allocation",
+    window: given.Window = "1MiB",
+    as_json: AsJson = False,
+) -> None:
+    """Start a program and capture it from its first launch
+
+    Processes that it starts are captured too, a folder each. The program runs
+    to its end, after the capture without hooks.
+
+    asmevo capture run --kernel 'softmax*' -o captures -- python serve.py
+
+    asmevo capture run --top 5 --watch 30s -o captures -- vllm serve MODEL
+    """
+    options = _select(by_process=True, **{k: v for k, v in locals().items() if k in _SELECTS})
+    from asmevo.capture.started import capture_started
+    from asmevo.commands.capture_output import Progress, print_result
+
+    with given.output_folder(output):
+        result, code = capture_started(command, options, Progress())
+    print_result(result, options, as_json=as_json, to_stderr=True)
+    if code != 0:
+        typer.echo(f"asmevo: warning: the program ended with exit code {code}", err=True)
+    _fail_if_empty(result)
+
+
+@app.command("list", no_args_is_help=True)
+def list_kernels(
+    pid: Pid,
+    *,
+    duration: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long to count (500ms, 30s)")
+    ] = "2s",
+    children: Annotated[
+        bool, typer.Option("--children", help="Also the processes below it")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the kernels that a process launches, the heaviest first
+
+    Launches are counted for a while; some are timed by events around them.
+    The process goes on working, and nothing is captured.
+
+    asmevo capture list 1234
+
+    asmevo capture list 1234 --children --for 10s --json
+    """
+    from asmevo.capture.usage import list_usage
+    from asmevo.commands.capture_output import print_usage
+    from asmevo.quantities import parse_duration
+
+    usages = list_usage(pid, parse_duration(duration), with_children=children)
+    print_usage(usages, as_json=as_json)
+
+
+_SELECTS = frozenset(given.Selection.__dataclass_fields__)
+
+
+def _select(*, by_process: bool, **values: object) -> CaptureOptions:
+    return given.Selection(**values).to_options(by_process=by_process)  # type: ignore[arg-type]
+
+
+def _capture_one(pid: int, options: CaptureOptions, progress: object) -> CaptureResult:
     from asmevo.capture.attach import attach as attach_to
     from asmevo.capture.collector import collect
-    from asmevo.capture.control_block import encode_globs
-    from asmevo.capture.outcome import CaptureOptions, find_failure
-    from asmevo.errors import UsageError
+    from asmevo.capture.crew import choose_heaviest
+    from asmevo.commands.capture_output import Progress
 
-    globs = tuple(kernel or ["*"])
-    encode_globs(globs)  # refuses bad ones before the process is touched
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{output} cannot be made: {error.strerror}") from error
-    options = CaptureOptions(
-        globs=globs, count=count, timeout_s=timeout, max_bytes=max_mib << 20, output=output
-    )
-    with _Progress() as progress, attach_to(pid) as target:
+    assert isinstance(progress, Progress)
+    with attach_to(pid) as target:
         progress.attached(pid)
-        result = collect(target, options, progress)
-    _print_result(result, as_json=as_json)
+        return collect(target, choose_heaviest(target, options), progress)
+
+
+def _fail_if_empty(result: CaptureResult) -> None:
+    from asmevo.capture.outcome import find_failure
+
     if failure := find_failure(result):
         raise failure
-
-
-class _Progress:
-    """One line on a terminal's stderr that follows the capture; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-
-        self._console = Console(stderr=True)
-        self._status = self._console.status("Attaching")
-        self._taken = 0
-
-    def __enter__(self) -> _Progress:
-        if self._console.is_terminal:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
-
-    def attached(self, pid: int) -> None:
-        self._status.update(f"Attached to {pid}, waiting for launches")
-
-    def captured(self, captured: Captured) -> None:
-        from rich.markup import escape
-
-        self._taken += 1
-        self._status.update(
-            f"{self._taken} captured, last {escape(printable(captured.kernel[:60]))}"
-        )
-
-    def refused(self, kernel: str, reason: str) -> None:
-        from rich.text import Text
-
-        self._console.print(Text(printable(f"not captured: {kernel[:80]}: {reason}")))
-
-
-def _print_result(result: CaptureResult, *, as_json: bool) -> None:
-    if as_json:
-        print_json(_to_json(result))
-        return
-    for kernel, taken in result.incomplete:
-        name = printable(kernel[:80])
-        typer.echo(f"asmevo: warning: only {taken} dispatches of {name} in time", err=True)
-    for captured in result.captured:
-        typer.echo(
-            f"Wrote {captured.path} ({captured.size_bytes / (1 << 20):.2f} MiB of memory, launch "
-            f"held {captured.pause_ms:.2f} ms)"
-        )
-
-
-def _to_json(result: CaptureResult) -> dict[str, Any]:
-    return {
-        "bundles": [
-            {
-                "path": str(captured.path),
-                "kernel": captured.kernel,
-                "size_bytes": captured.size_bytes,
-                "pause_ms": captured.pause_ms,
-            }
-            for captured in result.captured
-        ],
-        "refused": [{"kernel": kernel, "reason": reason} for kernel, reason in result.refused],
-        "incomplete": [{"kernel": kernel, "taken": taken} for kernel, taken in result.incomplete],
-        "seen": list(result.seen),
-    }

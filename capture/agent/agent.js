@@ -3,6 +3,7 @@
 'use strict';
 
 const ERROR_BYTES = 512;
+const MAX_LISTS = 8;
 let library = null;
 let isOpen = false;
 
@@ -35,18 +36,11 @@ rpc.exports = {
         return call('asmevo_capture_version', 'int', [], []);
     },
 
-    // Addresses of the runtime's lists of loaded code objects: the emulated device's, or ROCr's, one a copy.
     findDebugLists() {
-        const found = [];
-        for (const module of Process.enumerateModules()) {
-            if (/^lib(hsa-runtime64|amdhip64)\.so/.test(module.name)) {
-                const address = module.findExportByName('_amdgpu_r_debug');
-                if (address !== null) {
-                    found.push(address.toString());
-                }
-            }
-        }
-        return found;
+        const addresses = Memory.alloc(MAX_LISTS * 8);
+        const count = call(
+            'asmevo_capture_find_debug_lists', 'int', ['pointer', 'int'], [addresses, MAX_LISTS]);
+        return Array.from({length: count}, (_, i) => addresses.add(8 * i).readU64().toString(16));
     },
 
     open(hipPaths) {
@@ -62,6 +56,10 @@ rpc.exports = {
 
     hook() {
         return callChecked('asmevo_capture_hook', [], []);
+    },
+
+    forget() {
+        return call('asmevo_capture_forget', 'int', [], []);
     },
 
     close: close,

@@ -79,7 +79,8 @@ static bool find_allocation(const struct hip_table* table, uint64_t value, uint6
     };
     if (window_bytes != 0) {
         uint64_t start = value - base > window_bytes ? value - window_bytes : base;
-        const uint64_t end = base + size - value > window_bytes ? value + window_bytes : base + size;
+        const uint64_t end =
+            base + size - value > window_bytes ? value + window_bytes : base + size;
         start = start & ~(uint64_t)(PAGE_BYTES - 1);
         range->address = start < base ? base : start;
         range->size = end - range->address;

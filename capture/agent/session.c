@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +17,7 @@
 #include "counting.h"
 #include "graph.h"
 #include "hooks.h"
+#include "launch.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -30,6 +33,8 @@ size_t g_data_bytes;
 static pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 static int g_control_fd = -1, g_data_fd = -1;
 static uintptr_t g_session_number;
+enum { MAX_LISTS = 8 };
+static char g_list_paths[MAX_LISTS][PATH_MAX];
 
 static uint64_t now_ns(void) {
     struct timespec now;
@@ -269,6 +274,51 @@ EXPORT int asmevo_capture_hook(char* error, size_t error_bytes) {
         return -1;
     }
     return result;
+}
+
+// Drops what is known about functions: the globs have changed.
+EXPORT int asmevo_capture_forget(void) {
+    launch_forget_functions();
+    return 0;
+}
+
+struct found_lists {
+    uint64_t* addresses;
+    int count, room;
+};
+
+static int look_for_list(struct dl_phdr_info* info, size_t size, void* data) {
+    (void)size;
+    struct found_lists* found = data;
+    const char* slash = strrchr(info->dlpi_name, '/');
+    const char* base = slash != NULL ? slash + 1 : info->dlpi_name;
+    if (found->count < found->room && (strncmp(base, "libamdhip64.so", 14) == 0 ||
+                                       strncmp(base, "libhsa-runtime64.so", 19) == 0)) {
+        snprintf(g_list_paths[found->count++], PATH_MAX, "%s", info->dlpi_name);
+    }
+    return 0;
+}
+
+// Addresses of the runtime's lists of loaded code objects (`_amdgpu_r_debug`): ROCr's, or the
+// emulated device's, one for each mapped copy. Returns how many.
+EXPORT int asmevo_capture_find_debug_lists(uint64_t* addresses, int room) {
+    struct found_lists found = {addresses, 0, room < MAX_LISTS ? room : MAX_LISTS};
+    int count = 0;
+    pthread_mutex_lock(&g_lock);
+    dl_iterate_phdr(look_for_list, &found);
+    for (int i = 0; i < found.count; ++i) {
+        void* library = dlopen(g_list_paths[i], RTLD_LAZY | RTLD_NOLOAD);
+        void* list = library == NULL ? NULL : dlsym(library, "_amdgpu_r_debug");
+        bool is_known = list == NULL;  // a library also answers for those that it needs
+        for (int j = 0; j < count; ++j) {
+            is_known |= addresses[j] == (uint64_t)list;
+        }
+        if (!is_known) {
+            addresses[count++] = (uint64_t)list;
+        }
+    }
+    pthread_mutex_unlock(&g_lock);
+    return count;
 }
 
 // Takes the hooks out and ends the session. Returns how many slots could not be restored because

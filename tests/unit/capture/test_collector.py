@@ -72,6 +72,12 @@ class FakeTarget:
         self._thread.start()
         return 1
 
+    def start(self) -> None:
+        pass
+
+    def forget_functions(self) -> None:
+        pass
+
     def stop(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
