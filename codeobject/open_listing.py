@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from asmevo.codeobject.branch import is_direct_branch
 from asmevo.codeobject.code_object import CodeObject
+from asmevo.codeobject.computed_jump import find_computed_jumps
 from asmevo.codeobject.data_section import RELATIVE64, text_label
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.instruction_assembly import find_unfaithful
@@ -58,7 +59,10 @@ def take_in_place(data: bytes) -> Listing:
     sequences, goals, limits = _find_sequences(source, decoded)
     symbols, more = _tie_symbols(source, decoded, starts, goals)
     astray = [one for one in decoded if is_direct_branch(one.mnemonic) and ".L" not in one.operands]
-    limits += more
+    understood = frozenset(one for ids in sequences if len(ids) == 3 for one in ids)
+    firsts = {one.first_id for one in symbols if one.type == "STT_FUNC"}
+    functions = frozenset(one.offset for one in decoded if one.id in firsts)
+    limits += [*more, *find_computed_jumps(decoded, understood, functions)]
     limits += [f"branch at .text+{one.offset:#x} does not go to an instruction" for one in astray]
     prologue = find_prologue(source, starts)
     return Listing(

@@ -10,6 +10,7 @@ from typing import Final
 from asmevo.codeobject.branch import is_direct_branch
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.compare import Difference, compare
+from asmevo.codeobject.computed_jump import find_computed_jumps
 from asmevo.codeobject.data_section import RELATIVE64, text_label
 from asmevo.codeobject.descriptor import PRELOAD_PROLOGUE_BYTES
 from asmevo.codeobject.elf import Symbol
@@ -54,7 +55,11 @@ def take_apart(source: CodeObject) -> Listing:
     starts = {one.offset: one.id for one in instructions}
     kernels = tuple(find_kernel(one, source, instructions, starts) for one in source.kernels)
     symbols = _text_symbols(source, found, instructions, starts)
-    blockers = found.problems + tuple(
+    understood = frozenset(one for ids in found.sequence_ids for one in ids)
+    firsts = {one.first_id for one in symbols if one.type == "STT_FUNC"}
+    functions = frozenset(one.offset for one in instructions if one.id in firsts)
+    blockers = found.problems + find_computed_jumps(decoded, understood, functions)
+    blockers += tuple(
         f"branch at .text+{one.offset:#x} does not go to an instruction"
         for one in instructions
         if is_direct_branch(one.mnemonic) and ".L" not in one.operands

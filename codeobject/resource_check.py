@@ -7,13 +7,8 @@ from dataclasses import dataclass
 
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.listing import Listing
-from asmevo.codeobject.resources import (
-    CodeNeed,
-    Resources,
-    declared_resources,
-    granules,
-    measure_need,
-)
+from asmevo.codeobject.resource_records import declared_resources, granules
+from asmevo.codeobject.resources import CodeNeed, Resources, measure_need
 from asmevo.codeobject.target import HAS_UNIFIED_REGISTERS
 
 __all__ = ["ResourceFault", "find_resource_faults"]
@@ -55,12 +50,13 @@ def find_resource_faults(
 
 def _faults(given: Resources, need: CodeNeed) -> Iterator[tuple[str, str]]:
     registers = need.registers
-    vgprs = min(given.accum_offset, given.allocated_vgprs)
-    total = f".amdhsa_next_free_vgpr {need.accum_offset + registers.agprs}"
+    # Without AGPRs, accum_offset parts nothing.
+    vgprs = given.accum_offset if registers.agprs else given.allocated_vgprs
     if registers.vgprs > vgprs:
+        total = need.accum_offset + registers.agprs
         yield (
             f"the code uses v{registers.vgprs - 1}, the descriptor gives {vgprs} VGPRs",
-            f".amdhsa_accum_offset {need.accum_offset} and {total} do",
+            f".amdhsa_accum_offset {need.accum_offset} and .amdhsa_next_free_vgpr {total} do",
         )
     elif registers.agprs > given.allocated_agprs:
         yield (

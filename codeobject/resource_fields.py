@@ -16,7 +16,8 @@ from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.descriptor import KernelDescriptor
 from asmevo.codeobject.listing import Identity, Listing
 from asmevo.codeobject.metadata import read_kernels
-from asmevo.codeobject.resources import KernelPlan, Resources, granules, plan_resources
+from asmevo.codeobject.resource_records import granules
+from asmevo.codeobject.resources import KernelPlan, Resources, plan_resources
 
 __all__ = ["expect_object"]
 

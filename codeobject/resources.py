@@ -21,10 +21,20 @@ from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.code_reach import CodeMap
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.listing import Demand, Identity, Listing, ListingKernel
-from asmevo.codeobject.memory_use import MemoryUse, find_memory_use
+from asmevo.codeobject.memory_use import find_memory_use
+from asmevo.codeobject.register_allocation import (
+    allocate_scalar_registers,
+    allocate_vector_registers,
+)
 from asmevo.codeobject.register_use import RegisterUse, find_register_use, is_register_indexing
+from asmevo.codeobject.resource_records import (
+    CodeNeed,
+    ResourceRefusal,
+    Resources,
+    declared_resources,
+    round_up,
+)
 from asmevo.codeobject.target import HAS_ARCHITECTED_FLAT_SCRATCH, HAS_UNIFIED_REGISTERS
-from asmevo.errors import CodeObjectError
 
 __all__ = [
     "MAX_LDS_BYTES",
@@ -33,14 +43,10 @@ __all__ = [
     "ResourceRefusal",
     "Resources",
     "compute_resources",
-    "declared_resources",
-    "granules",
     "measure_need",
     "plan_resources",
 ]
 
-_VGPR_GRANULE: Final = 8
-_SGPR_GRANULE: Final = 16
 _MAX_TOTAL_VGPRS: Final = 512
 _MAX_ACCUM_OFFSET: Final = 256
 MAX_LDS_BYTES: Final[Mapping[str, int]] = {"gfx950": 160 << 10}
@@ -48,43 +54,6 @@ MAX_LDS_BYTES: Final[Mapping[str, int]] = {"gfx950": 160 << 10}
 _USUAL_LDS_BYTES: Final = 64 << 10
 _MAX_SCRATCH_BYTES: Final = 128 << 10
 _DYNAMIC_LDS: Final = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
-
-
-class ResourceRefusal(CodeObjectError):
-    """What a kernel needs after an edit cannot be told, or no hardware has it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """What a kernel is given."""
-
-    accum_offset: int
-    """First AGPR in the unified file, and how many VGPRs there are before it."""
-    allocated_vgprs: int
-    """VGPRs and AGPRs of a lane, with the gap between them."""
-    allocated_sgprs: int
-    group_segment_size: int
-    private_segment_size: int
-
-    @property
-    def allocated_agprs(self) -> int:
-        """AGPRs of a lane."""
-        return max(0, self.allocated_vgprs - self.accum_offset)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeNeed:
-    """What the code of a kernel and of the functions that it calls uses."""
-
-    registers: RegisterUse
-    memory: MemoryUse
-    sgprs: int
-    """Numbered SGPRs and the special ones behind them."""
-
-    @property
-    def accum_offset(self) -> int:
-        """Least start of the AGPRs."""
-        return _round_up(max(1, self.registers.vgprs), 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,18 +71,6 @@ class KernelPlan:
 def measure_need(listing: Listing, name: str) -> CodeNeed:
     """What the code of kernel `name` uses as the listing stands."""
     return _measure(CodeMap(listing), _entry(listing, name), listing.source)
-
-
-def declared_resources(kernel: Kernel) -> Resources:
-    """What the descriptor of a kernel gives it."""
-    fields = kernel.fields
-    return Resources(
-        accum_offset=fields.accum_offset,
-        allocated_vgprs=fields.allocated_vgprs,
-        allocated_sgprs=_round_up(fields.allocated_sgprs, _SGPR_GRANULE),
-        group_segment_size=fields.group_segment_size,
-        private_segment_size=fields.private_segment_size,
-    )
 
 
 def compute_resources(listing: Listing, name: str) -> Resources:
@@ -154,8 +111,8 @@ def _plan_kernel(listing: Listing, kernel: Kernel, before: CodeNeed, after: Code
             raise ResourceRefusal(f"resources of {listing.source.target} are not recomputed")
         _refuse_new_indexing(listing, before, after)
         needed = Resources(
-            **_vector_registers(given, before, after),
-            allocated_sgprs=_scalar_registers(kernel, given, before, after),
+            **allocate_vector_registers(given, before, after),
+            allocated_sgprs=allocate_scalar_registers(kernel, given, before, after),
             group_segment_size=_group_segment(listing, kernel, before, after),
             private_segment_size=_private_segment(listing, kernel, before, after),
         )
@@ -205,35 +162,6 @@ def _is_open(one: Instruction) -> bool:
     return is_register_indexing(one.mnemonic) or one.mnemonic in ("s_swappc_b64", "s_setpc_b64")
 
 
-def _vector_registers(given: Resources, before: CodeNeed, after: CodeNeed) -> dict[str, int]:
-    """`accum_offset` and `allocated_vgprs`."""
-    used = after.registers
-    is_open = bool(used.open_ends or before.registers.open_ends)
-    explained = given.accum_offset == before.accum_offset and given.allocated_vgprs == granules(
-        before.registers.total_vgprs, _VGPR_GRANULE
-    )
-    if explained and not is_open:
-        return {
-            "accum_offset": after.accum_offset,
-            "allocated_vgprs": granules(used.total_vgprs, _VGPR_GRANULE),
-        }
-    offset = max(given.accum_offset, after.accum_offset)
-    agprs = max(used.agprs, given.allocated_agprs if is_open else 0)
-    total = max(given.allocated_vgprs, offset + agprs if agprs else used.vgprs)
-    return {"accum_offset": offset, "allocated_vgprs": granules(total, _VGPR_GRANULE)}
-
-
-def _scalar_registers(kernel: Kernel, given: Resources, before: CodeNeed, after: CodeNeed) -> int:
-    needed = granules(after.sgprs, _SGPR_GRANULE)
-    explained = given.allocated_sgprs == granules(before.sgprs, _SGPR_GRANULE)
-    if not explained or after.registers.open_ends or before.registers.open_ends:
-        return max(given.allocated_sgprs, needed)
-    # The hardware writes these before the first instruction, whether it reads them or not.
-    start = kernel.fields.initial_sgpr_count
-    least = min(given.allocated_sgprs, granules(start + after.sgprs - after.registers.sgprs, 16))
-    return max(needed, least)
-
-
 def _group_segment(listing: Listing, kernel: Kernel, before: CodeNeed, after: CodeNeed) -> int:
     given = kernel.fields.group_segment_size
     asked = listing.demand(kernel.name).group_segment_size
@@ -261,7 +189,7 @@ def _private_segment(listing: Listing, kernel: Kernel, before: CodeNeed, after: 
         return asked
     size = max(given, asked)
     if after.memory.scratch_end > before.memory.scratch_end:
-        size = max(size, _round_up(after.memory.scratch_end, 4))
+        size = max(size, round_up(after.memory.scratch_end, 4))
     target = listing.source.target
     is_set_up = kernel.fields.enables_private_segment or target in HAS_ARCHITECTED_FLAT_SCRATCH
     if size > given and not is_set_up:
@@ -291,12 +219,3 @@ def _refuse_beyond_hardware(needed: Resources, target: str, name: str) -> None:
     for what, count, most in limits:
         if count > most:
             raise ResourceRefusal(f"{name[:120]} would need {count} {what}, above {most}")
-
-
-def granules(count: int, granule: int) -> int:
-    """Registers that are allocated for `count`: at least one granule."""
-    return _round_up(max(1, count), granule)
-
-
-def _round_up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule

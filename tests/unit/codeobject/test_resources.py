@@ -9,12 +9,8 @@ from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.rebuild import rebuild_listing
 from asmevo.codeobject.recover import recover
-from asmevo.codeobject.resources import (
-    ResourceRefusal,
-    compute_resources,
-    declared_resources,
-    measure_need,
-)
+from asmevo.codeobject.resource_records import declared_resources
+from asmevo.codeobject.resources import ResourceRefusal, compute_resources, measure_need
 from asmevo.errors import CodeObjectError
 
 CODE = ["v_mov_b32_e32 v3, 0", "s_mov_b32 s7, 0", "s_endpgm"]
@@ -276,3 +272,24 @@ def test_kernels_that_no_edit_touches_keep_their_bits(build_object: object) -> N
     assert rebuilt.kernel("first").descriptor[24:] == first[24:]
     assert rebuilt.kernel("second").fields.accum_offset == 44
     assert rebuilt.kernel("second").fields.allocated_vgprs == 48
+
+
+def test_vgprs_behind_the_accum_offset_stay_as_they_are_without_agprs() -> None:
+    listing = recovered(["v_mov_b32_e32 v63, 0", *CODE], total=64, accum=32)
+
+    kept = rebuilt_kernel(listing.insert_after(0, ["s_nop 0"]))
+    grown = rebuilt_kernel(listing.insert_after(0, ["v_mov_b32_e32 v70, 0"]))
+    parted = rebuilt_kernel(listing.insert_after(0, ["v_accvgpr_write_b32 a3, v0"]))
+
+    assert (kept.fields.accum_offset, kept.fields.allocated_vgprs) == (32, 64)
+    assert (grown.fields.accum_offset, grown.fields.allocated_vgprs) == (32, 72)
+    assert (parted.fields.accum_offset, parted.fields.allocated_vgprs) == (64, 72)
+
+
+def test_vgprs_that_overlap_agprs_cannot_grow() -> None:
+    code = ["v_mov_b32_e32 v63, 0", "v_accvgpr_write_b32 a3, v0", *CODE]
+    listing = recovered(code, total=64, accum=32)
+
+    rebuilt_kernel(listing.insert_after(0, ["s_nop 0"]))
+    with pytest.raises(ResourceRefusal, match="overlap"):
+        compute_resources(listing.insert_after(0, ["v_mov_b32_e32 v64, 0"]), "kernel")

@@ -86,7 +86,11 @@ def test_code_that_is_not_the_text_is_found() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("v_mov_b32_e32 v4, 0", r"uses v4, the descriptor gives 4 VGPRs.*accum_offset 8"),
+        ("v_mov_b32_e32 v8, 0", r"uses v8, the descriptor gives 8 VGPRs.*next_free_vgpr 12"),
+        (
+            "v_accvgpr_mov_b32 a0, a1\nv_mov_b32_e32 v4, 0",
+            r"uses v4, the descriptor gives 4 VGPRs.*accum_offset 8",
+        ),
         ("v_accvgpr_write_b32 a4, v0", r"uses a4, .* gives 4 AGPRs.*next_free_vgpr 9"),
         ("s_mov_b32 s10, 0", r"uses 17 SGPRs, .* gives 16"),
         ("scratch_store_dword off, v0, off offset:8", r"uses 12 bytes of scratch.* gives 0"),
