@@ -66,6 +66,10 @@ def test_first_wanted_node_is_captured_between_the_others(target: Target, how: s
     assert [before[i * BYTES] for i in range(NODES + 1)] == [0, 0xEE, 0xEE, 0xEE]
     assert [after[i * BYTES] for i in range(NODES + 1)] == [0, 1, 0xEE, 0xEE]
     assert graph.launch() == [0, 1, 2, 3]  # whole again: the record is taken
+    arm(block)
+    assert graph.launch() == [0, 1, 2, 3]
+    assert record.graph_node == 1  # each in its turn
+    assert contents(target, record)[0][0][2 * BYTES] == 0xEE
 
 
 def test_nodes_are_counted_and_a_graph_of_before_is_said_to_be_unknown(target: Target) -> None:
