@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from asmevo.codeobject.analysis.effect import Effect
 from asmevo.codeobject.analysis.effects import effect_of
-from asmevo.codeobject.analysis.register import EXEC, parse_registers
+from asmevo.codeobject.analysis.register import EXEC, RegisterSet, parse_registers
 from asmevo.codeobject.instruction import Instruction
 
 __all__ = ["MemoryUse", "find_memory_use"]
@@ -31,28 +33,67 @@ class MemoryUse:
     scratch_end: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """What one instruction means for the walk, wherever it stands."""
+
+    effect: Effect
+    uses_lds: bool
+    uses_scratch: bool
+    reaches_lds: bool
+    reaches_scratch: bool
+    forgets: bool
+    """True when nothing is known of any register behind it."""
+    teaches: bool
+    """True when it may make a register a constant, or switch lanes off or on."""
+    writes: RegisterSet
+
+
+@functools.lru_cache(maxsize=65536)
+def _step_of(name: str, operands: str, needs_bytes: bool) -> _Step:
+    effect = effect_of(
+        Instruction(
+            id=-1, offset=-1, data=b"", mnemonic=name, operands=operands, needs_bytes=needs_bytes
+        )
+    )
+    is_flat = name.startswith("flat_")
+    is_lds = name.startswith("ds_") and name not in _LANE_MOVES
+    is_known = effect.unknown is None
+    return _Step(
+        effect=effect,
+        uses_lds=is_lds or is_flat or "_lds_" in name or " lds" in operands,
+        # Buffer descriptors may point at scratch, too: gfx90a's stack is reached that way.
+        uses_scratch=is_flat or name.startswith(("scratch_", "buffer_", "tbuffer_")),
+        reaches_lds=is_known and is_lds,
+        reaches_scratch=is_known and name.startswith("scratch_"),
+        forgets=effect.is_terminator or not is_known,
+        teaches=is_known
+        and (bool(effect.writes & EXEC) or effect.base in _VECTOR_CONSTANTS | _SCALAR_CONSTANTS),
+        writes=effect.writes if is_known else 0,
+    )
+
+
 def find_memory_use(instructions: Sequence[Instruction], targets: Iterable[int]) -> MemoryUse:
     """Walk the code once; `targets` are ids where control may come from elsewhere."""
     stops = frozenset(targets)
     constants: dict[int, int] = {}
+    known: RegisterSet = 0
     use_lds = use_scratch = False
     lds_end = scratch_end = 0
     for one in instructions:
-        name = one.mnemonic
-        is_flat = name.startswith("flat_")
-        is_lds = name.startswith("ds_") and name not in _LANE_MOVES
-        use_lds = use_lds or is_lds or is_flat or "_lds_" in name or " lds" in one.operands
-        # Buffer descriptors may point at scratch, too: gfx90a's stack is reached that way.
-        use_scratch = use_scratch or is_flat or name.startswith(("scratch_", "buffer_", "tbuffer_"))
-        effect = effect_of(one)
-        if one.id in stops or effect.is_terminator or effect.unknown is not None:
+        step = _step_of(one.mnemonic, one.operands, one.needs_bytes)
+        use_lds = use_lds or step.uses_lds
+        use_scratch = use_scratch or step.uses_scratch
+        if step.forgets or one.id in stops:
             constants.clear()
-        if effect.unknown is None:
-            if is_lds:
-                lds_end = max(lds_end, _lds_end(effect, constants))
-            elif name.startswith("scratch_"):
-                scratch_end = max(scratch_end, _scratch_end(effect, constants))
-            _learn(effect, constants)
+            known = 0
+        if step.reaches_lds:
+            lds_end = max(lds_end, _lds_end(step.effect, constants))
+        elif step.reaches_scratch:
+            scratch_end = max(scratch_end, _scratch_end(step.effect, constants))
+        if step.teaches or known & step.writes:
+            _learn(step.effect, constants)
+            known = functools.reduce(operator.or_, constants, 0)
     return MemoryUse(
         may_use_lds=use_lds,
         may_use_scratch=use_scratch,

@@ -93,20 +93,21 @@ def place_instructions(listing: Listing) -> Placement:
     pc_relative: list[Instruction] = []
     offset = 0
     for one in listing.instructions:
-        if one.id in alignments:
-            padding = -offset % alignments[one.id]
+        identifier, data = one.id, one.data
+        if identifier in alignments:
+            padding = -offset % alignments[identifier]
             parts.append(_NOP * (padding // 4))
             offset += padding
-        offsets[one.id] = offset
-        data = one.data or encodings[one.id].data
+        offsets[identifier] = offset
+        if not data:
+            data = encodings[identifier].data
         parts.append(data)
         offset += len(data)
-        if one.needs_bytes:
-            continue
-        if one.target is not None or one.operands.endswith(END_LABEL):
-            if is_direct_branch(one.mnemonic):
+        operands = one.operands
+        if one.target is not None or operands.endswith(END_LABEL):
+            if is_direct_branch(one.mnemonic) and not one.needs_bytes:
                 branches.append(one)
-        elif "@" in one.operands and PC_RELATIVE.search(one.operands):
+        elif "@" in operands and not one.needs_bytes and PC_RELATIVE.search(operands):
             pc_relative.append(one)
     padding = -offset % alignments.get(None, 4)
     parts.append(_NOP * (padding // 4))

@@ -62,12 +62,11 @@ def find_register_use(
     flat = False
     reasons = list(open_ends)
     for one in instructions:
-        named |= _named_by(one.mnemonic, one.operands)
-        flat = flat or one.mnemonic.startswith(_USES_FLAT_SCRATCH)
-        if is_register_indexing(one.mnemonic):
-            reasons.append(f"{one.mnemonic} reaches registers by number")
-        elif one.mnemonic == ".long":
-            reasons.append("it holds words that are not decoded")
+        registers, is_flat, reason = _use_of(one.mnemonic, one.operands)
+        named |= registers
+        flat = flat or is_flat
+        if reason:
+            reasons.append(reason)
     return RegisterUse(
         vgprs=_count(named, _VGPR_BASE, _FILE_SIZE),
         agprs=_count(named, _AGPR_BASE, _FILE_SIZE),
@@ -84,12 +83,20 @@ def is_register_indexing(mnemonic: str) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def _named_by(mnemonic: str, operands: str) -> RegisterSet:
+def _use_of(mnemonic: str, operands: str) -> tuple[RegisterSet, bool, str]:
+    """Registers named, whether FLAT_SCRATCH is used, why others may be used."""
     try:
         named = parse_registers(operands)
     except ValueError as error:
         raise CodeObjectError(f"{mnemonic}: {error}") from error
-    return named | VCC if mnemonic.startswith(_READS_VCC) else named
+    if mnemonic.startswith(_READS_VCC):
+        named |= VCC
+    reason = ""
+    if is_register_indexing(mnemonic):
+        reason = f"{mnemonic} reaches registers by number"
+    elif mnemonic == ".long":
+        reason = "it holds words that are not decoded"
+    return named, mnemonic.startswith(_USES_FLAT_SCRATCH), reason
 
 
 def _count(named: RegisterSet, base: int, size: int) -> int:
