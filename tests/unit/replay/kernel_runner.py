@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from asmevo import native
 from asmevo.codeobject.toolchain import assemble, link
 
-__all__ = ["KernelFault", "KernelOptions", "run_code_object", "run_kernel"]
+__all__ = ["KernelFault", "KernelOptions", "build_kernel", "run_code_object", "run_kernel"]
 
 Array = NDArray[Any]
 
@@ -170,8 +170,12 @@ def run_kernel(
         KernelFault: The device reported a failed dispatch.
     """
     options = options or KernelOptions()
-    source = _source(arch, body, len(buffers), options)
-    return run_code_object(arch, _build(source, arch), buffers, options)
+    return run_code_object(arch, build_kernel(arch, body, len(buffers), options), buffers, options)
+
+
+def build_kernel(arch: str, body: str, buffer_count: int, options: KernelOptions) -> bytes:
+    """The code object of a body: its function `kernel`."""
+    return _build(_source(arch, body, buffer_count, options), arch)
 
 
 def run_code_object(
