@@ -38,6 +38,7 @@ from asmevo.codeobject.target import HAS_ARCHITECTED_FLAT_SCRATCH, HAS_UNIFIED_R
 
 __all__ = [
     "MAX_LDS_BYTES",
+    "USUAL_LDS_BYTES",
     "CodeNeed",
     "KernelPlan",
     "ResourceRefusal",
@@ -51,7 +52,7 @@ _MAX_TOTAL_VGPRS: Final = 512
 _MAX_ACCUM_OFFSET: Final = 256
 MAX_LDS_BYTES: Final[Mapping[str, int]] = {"gfx950": 160 << 10}
 """LDS of a workgroup; 64 KiB for processors that are not named."""
-_USUAL_LDS_BYTES: Final = 64 << 10
+USUAL_LDS_BYTES: Final = 64 << 10
 _MAX_SCRATCH_BYTES: Final = 128 << 10
 _DYNAMIC_LDS: Final = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
 
@@ -213,7 +214,7 @@ def _refuse_beyond_hardware(needed: Resources, target: str, name: str) -> None:
     limits = (
         ("vector registers", needed.allocated_vgprs, _MAX_TOTAL_VGPRS),
         ("VGPRs", needed.accum_offset, _MAX_ACCUM_OFFSET),
-        ("bytes of LDS", needed.group_segment_size, MAX_LDS_BYTES.get(target, _USUAL_LDS_BYTES)),
+        ("bytes of LDS", needed.group_segment_size, MAX_LDS_BYTES.get(target, USUAL_LDS_BYTES)),
         ("bytes of scratch", needed.private_segment_size, _MAX_SCRATCH_BYTES),
     )
     for what, count, most in limits:

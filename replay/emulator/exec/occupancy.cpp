@@ -29,6 +29,8 @@ uint32_t workgroups_per_unit(const KernelImage& kernel, uint64_t work_items, uin
     VgprAllocation registers = vgpr_allocation(kernel);
     uint64_t total = round_up(std::max(1u, registers.arch + registers.acc), 8);
     uint64_t per_simd = std::min<uint64_t>(kVgprsPerSimd / std::min<uint64_t>(total, kVgprsPerSimd), kMaxWavesPerSimd);
+    uint64_t sgprs = round_up(((kernel.rsrc1 >> 6 & 15) + 1) * 8, 16);
+    per_simd = std::min<uint64_t>(per_simd, kSgprsPerSimd / sgprs);
     uint64_t count = kSimds * per_simd / waves;
     if (waves > 1) {
         count = std::min<uint64_t>(count, kMaxBarriersPerUnit);

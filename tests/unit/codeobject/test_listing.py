@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from edited_object import build_kernel
 
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.edit_check import check_edit
@@ -282,3 +283,24 @@ def test_rebuild_of_a_tampered_kept_instruction_is_refused(two: Listing) -> None
 
     with pytest.raises(AssemblerError, match="has the bytes of"):
         rebuild_listing(dataclasses.replace(edited, instructions=instructions))
+
+
+@pytest.mark.parametrize(("between", "fits"), [(32767, True), (32768, False)])
+def test_branch_forward_reaches_so_many_words_and_no_more(between: int, fits: bool) -> None:
+    code = ["s_cbranch_scc1 .Lend_of_code", "s_nop 0", ".Lend_of_code:", "s_endpgm"]
+    listing = recover(build_kernel(code))
+    edited = listing.insert_after(1, ["s_nop 1"] * (between - 1))
+
+    if fits:
+        code_object = CodeObject.read(rebuild_listing(edited))
+        assert code_object.text.data[:2] == (32767).to_bytes(2, "little")
+    else:
+        with pytest.raises(AssemblerError, match=r"simm16.*s_cbranch_scc1"):
+            rebuild_listing(edited)
+
+
+def test_branch_backward_out_of_reach_is_refused() -> None:
+    listing = recover(build_kernel([".Lhead:", "s_nop 0", "s_cbranch_scc1 .Lhead", "s_endpgm"]))
+
+    with pytest.raises(AssemblerError, match="simm16"):
+        rebuild_listing(listing.insert_after(0, ["s_nop 1"] * 32767))
