@@ -1,10 +1,14 @@
-"""The ELF layer of a code object. Every count and size is checked before it is believed."""
+"""The ELF layer of a code object, bounded before pyelftools is let loose on it."""
 
 from __future__ import annotations
 
+import io
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section as ElfSection
 
 from asmevo.codeobject.target import ELF_MACHINE_AMDGPU
 from asmevo.errors import CodeObjectError
@@ -19,47 +23,21 @@ _MAX_NOTES: Final = 1 << 12
 _MAX_NAMES_BYTES: Final = 64 << 20
 # More than any device's memory.
 _MAX_SECTION_BYTES: Final = 1 << 40
+_MAX_ALIGNMENT: Final = 1 << 32
+_SYMBOL_BYTES: Final = 24
+_RELA_BYTES: Final = 24
+_NOTE_HEADER_BYTES: Final = 12
+# What pyelftools puts in place of bytes that are not UTF-8.
+_NOT_UTF8: Final = "\ufffd"
 _SHF_ALLOC: Final = 2
 _SHF_COMPRESSED: Final = 0x800
+_SHT_NULL_NUMBER: Final = 0
+_SHT_NOBITS_NUMBER: Final = 8
 _SHT_NOBITS: Final = "SHT_NOBITS"
-_SHN_LORESERVE: Final = 0xFF00
-_SHN_ABS: Final = 0xFFF1
 
 # sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, sh_link, sh_info, sh_addralign,
 # sh_entsize (System V ABI, "Section header").
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL: Final = struct.Struct("<IBBHQQ")
-_RELA: Final = struct.Struct("<QIIq")
-
-_SECTION_TYPES: Final = {
-    0: "SHT_NULL",
-    1: "SHT_PROGBITS",
-    2: "SHT_SYMTAB",
-    3: "SHT_STRTAB",
-    4: "SHT_RELA",
-    5: "SHT_HASH",
-    6: "SHT_DYNAMIC",
-    7: "SHT_NOTE",
-    8: "SHT_NOBITS",
-    9: "SHT_REL",
-    11: "SHT_DYNSYM",
-    14: "SHT_INIT_ARRAY",
-    15: "SHT_FINI_ARRAY",
-    16: "SHT_PREINIT_ARRAY",
-    17: "SHT_GROUP",
-    0x6FFFFFF6: "SHT_GNU_HASH",
-}
-_SYMBOL_TYPES: Final = {
-    0: "STT_NOTYPE",
-    1: "STT_OBJECT",
-    2: "STT_FUNC",
-    3: "STT_SECTION",
-    4: "STT_FILE",
-    5: "STT_COMMON",
-    6: "STT_TLS",
-}
-_BINDINGS: Final = {0: "STB_LOCAL", 1: "STB_GLOBAL", 2: "STB_WEAK"}
-_VISIBILITIES: Final = ("STV_DEFAULT", "STV_INTERNAL", "STV_HIDDEN", "STV_PROTECTED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +51,6 @@ class Section:
     address: int
     offset: int
     size: int
-    link: int
     alignment: int
     entry_size: int
     data: bytes
@@ -156,18 +133,16 @@ def read_elf(data: bytes) -> ElfImage:
     size = image_size(data)
     if size > len(data):
         raise CodeObjectError(f"code object is cut: {len(data)} of {size} bytes")
-    sections = _read_sections(data, size)
-    strings = _Strings(sections)
-    dynamic = _read_symbols(_find_table(sections, "SHT_DYNSYM"), strings)
-    return ElfImage(
-        flags=int.from_bytes(data[48:52], "little"),
-        abi_version=data[8],
-        sections=sections,
-        dynamic_symbols=dynamic,
-        symbols=_read_symbols(_find_table(sections, "SHT_SYMTAB"), strings),
-        relocations=_read_relocations(sections, dynamic),
-        notes=tuple(_read_notes(sections)),
-    )
+    _check_sections(data, size)
+    try:
+        return _read(ELFFile(io.BytesIO(data[:size])))
+    except CodeObjectError:
+        raise
+    except Exception as error:
+        # pyelftools reports damage with whatever its parsers stumble over: ELFError, KeyError,
+        # UnicodeDecodeError, …
+        kind = type(error).__name__
+        raise CodeObjectError(f"damaged ELF structure: {kind}: {str(error)[:120]}") from error
 
 
 def _what_it_is(data: bytes) -> str:
@@ -178,151 +153,137 @@ def _what_it_is(data: bytes) -> str:
     return ""
 
 
-def _read_sections(data: bytes, file_size: int) -> tuple[Section, ...]:
+def _check_sections(data: bytes, file_size: int) -> None:
+    """Bound what pyelftools is about to read: it believes the section table."""
     table = int.from_bytes(data[40:48], "little")
-    count, names_at = struct.unpack_from("<HH", data, 60)
-    headers = list(_SECTION.iter_unpack(data[table : table + count * _SECTION.size]))
-    if names_at >= count:
-        raise CodeObjectError(f"section names in section {names_at} of {count}")
-    names_offset, names_size = headers[names_at][4:6]
-    if names_offset + names_size > file_size:
-        raise CodeObjectError("section names lie outside the file")
-    names = data[names_offset : names_offset + names_size]
+    count = int.from_bytes(data[60:62], "little")
     total = 0
-    sections = []
-    for number, header in enumerate(headers):
-        section = _read_section(number, header, names, data, file_size)
-        sections.append(section)
-        total += len(section.data)
+    for number in range(count):
+        header = _SECTION.unpack_from(data, table + number * _SECTION.size)
+        _, kind, flags, address, offset, size, _, _, alignment, _ = header
+        if kind not in (_SHT_NULL_NUMBER, _SHT_NOBITS_NUMBER):
+            total += size
+            if offset + size > file_size:
+                raise CodeObjectError(
+                    f"section {number} lies outside the file: the code object is cut or damaged"
+                )
+        if size > _MAX_SECTION_BYTES or address + size >= 1 << 64:
+            raise CodeObjectError(f"section {number} of {size} bytes at {address:#x}")
+        if flags & _SHF_COMPRESSED:
+            raise CodeObjectError(f"section {number} is compressed")
+        if alignment & (alignment - 1) or alignment > _MAX_ALIGNMENT:
+            raise CodeObjectError(f"section {number} has alignment {alignment}")
     if total > file_size:
         raise CodeObjectError("sections that overlap in the file")
-    return tuple(sections)
 
 
-def _read_section(
-    number: int, header: tuple[int, ...], names: bytes, data: bytes, file_size: int
-) -> Section:
-    name, number_of_type, flags, address, offset, size, link, _, alignment, entry_size = header
-    kind = _SECTION_TYPES.get(number_of_type, str(number_of_type))
-    has_contents = kind not in (_SHT_NOBITS, "SHT_NULL")
-    if has_contents and offset + size > file_size:
-        raise CodeObjectError(
-            f"section {number} lies outside the file: the code object is cut or damaged"
-        )
-    if size > _MAX_SECTION_BYTES or address + size >= 1 << 64:
-        raise CodeObjectError(f"section {number} of {size} bytes at {address:#x}")
-    if flags & _SHF_COMPRESSED:
-        raise CodeObjectError(f"section {number} is compressed")
-    if alignment & (alignment - 1) or alignment > 1 << 32:
-        raise CodeObjectError(f"section {number} has alignment {alignment}")
-    return Section(
-        index=number,
-        name=_text_at(names, name, "section"),
-        type=kind,
-        flags=flags,
-        address=address,
-        offset=offset,
-        size=size,
-        link=link,
-        alignment=alignment,
-        entry_size=entry_size,
-        data=data[offset : offset + size] if has_contents else b"",
+def _read(elf: ELFFile) -> ElfImage:
+    raw: list[Any] = [elf.get_section(number) for number in range(elf.header.e_shnum)]
+    dynamic = _read_symbols(_find_table(raw, "SHT_DYNSYM"))
+    return ElfImage(
+        flags=elf.header.e_flags,
+        abi_version=elf.header.e_ident["EI_ABIVERSION"],
+        sections=tuple(_read_section(number, one) for number, one in enumerate(raw)),
+        dynamic_symbols=dynamic,
+        symbols=_read_symbols(_find_table(raw, "SHT_SYMTAB")),
+        relocations=_read_relocations(raw, dynamic),
+        notes=tuple(_read_notes(raw)),
     )
 
 
-def _text_at(strings: bytes, offset: int, what: str) -> str:
-    end = strings.find(b"\0", offset)
-    if offset >= len(strings) or end < 0:
-        if offset == 0:
-            return ""
-        raise CodeObjectError(f"a {what} name lies outside its string table")
-    # What is no UTF-8 stays distinct, and no directive can hold it.
-    return strings[offset:end].decode("utf-8", "surrogateescape")
+def _read_section(number: int, one: ElfSection) -> Section:
+    kind = str(one["sh_type"])
+    return Section(
+        index=number,
+        name=one.name,
+        type=kind,
+        flags=int(one["sh_flags"]),
+        address=int(one["sh_addr"]),
+        offset=int(one["sh_offset"]),
+        size=int(one["sh_size"]),
+        alignment=int(one["sh_addralign"]),
+        entry_size=int(one["sh_entsize"]),
+        data=b"" if kind in (_SHT_NOBITS, "SHT_NULL") else bytes(one.data()),
+    )
 
 
-class _Strings:
-    """Names from string tables, bounded in their sum."""
-
-    def __init__(self, sections: tuple[Section, ...]) -> None:
-        self._sections = sections
-        self._left = _MAX_NAMES_BYTES
-
-    def table(self, link: int) -> bytes:
-        """Contents of the string table that a symbol table names."""
-        if link >= len(self._sections) or self._sections[link].type != "SHT_STRTAB":
-            raise CodeObjectError("a symbol table without its string table")
-        return self._sections[link].data
-
-    def name(self, strings: bytes, offset: int) -> str:
-        """One symbol's name."""
-        text = _text_at(strings, offset, "symbol")
-        self._left -= len(text)
-        if self._left < 0:
-            raise CodeObjectError(f"more than {_MAX_NAMES_BYTES} bytes of symbol names")
-        return text
-
-
-def _find_table(sections: tuple[Section, ...], kind: str) -> Section | None:
-    tables = [one for one in sections if one.type == kind]
+def _find_table(raw: list[Any], kind: str) -> Any:
+    tables = [one for one in raw if one["sh_type"] == kind]
     if len(tables) > 1:
         raise CodeObjectError(f"{len(tables)} symbol tables of type {kind}")
     return tables[0] if tables else None
 
 
-def _read_symbols(table: Section | None, strings: _Strings) -> tuple[Symbol, ...]:
+def _read_symbols(table: Any) -> tuple[Symbol, ...]:
     if table is None:
         return ()
-    count = table.size // _SYMBOL.size
-    if table.entry_size != _SYMBOL.size or count > _MAX_SYMBOLS:
-        raise CodeObjectError(f"symbol table with {count} entries of {table.entry_size} bytes")
-    names = strings.table(table.link)
-    entries = _SYMBOL.iter_unpack(table.data[: count * _SYMBOL.size])
-    next(entries, None)
-    return tuple(
-        Symbol(
-            name=strings.name(names, name),
-            value=value,
-            size=size,
-            type=_SYMBOL_TYPES.get(info & 15, str(info & 15)),
-            binding=_BINDINGS.get(info >> 4, str(info >> 4)),
-            visibility=_VISIBILITIES[other & 3],
-            section=section if 0 < section < _SHN_LORESERVE else None,
-            is_absolute=section == _SHN_ABS,
+    count = table["sh_size"] // _SYMBOL_BYTES
+    if table["sh_entsize"] != _SYMBOL_BYTES or count > _MAX_SYMBOLS:
+        raise CodeObjectError(f"symbol table with {count} entries of {table['sh_entsize']} bytes")
+    symbols, names_bytes = [], 0
+    for number in range(1, count):
+        one = table.get_symbol(number)
+        names_bytes += len(one.name)
+        if names_bytes > _MAX_NAMES_BYTES:
+            raise CodeObjectError(f"more than {_MAX_NAMES_BYTES} bytes of symbol names")
+        if _NOT_UTF8 in one.name:
+            raise CodeObjectError(f"symbol {number} has a name that is not UTF-8")
+        section = one["st_shndx"]
+        symbols.append(
+            Symbol(
+                name=one.name,
+                value=one["st_value"],
+                size=one["st_size"],
+                type=str(one["st_info"]["type"]),
+                binding=str(one["st_info"]["bind"]),
+                visibility=str(one["st_other"]["visibility"]),
+                section=section if isinstance(section, int) else None,
+                is_absolute=section == "SHN_ABS",
+            )
         )
-        for name, info, other, section, value, size in entries
-    )
+    return tuple(symbols)
 
 
-def _read_relocations(
-    sections: tuple[Section, ...], dynamic: tuple[Symbol, ...]
-) -> tuple[Relocation, ...]:
+def _read_relocations(raw: list[Any], dynamic: tuple[Symbol, ...]) -> tuple[Relocation, ...]:
     relocations: list[Relocation] = []
-    for table in sections:
-        if table.type != "SHT_RELA" or not table.is_allocated:
+    for table in raw:
+        if table["sh_type"] != "SHT_RELA" or not table["sh_flags"] & _SHF_ALLOC:
             continue
-        count = table.size // _RELA.size
-        if table.entry_size != _RELA.size or count > _MAX_SYMBOLS:
+        count = table["sh_size"] // _RELA_BYTES
+        if table["sh_entsize"] != _RELA_BYTES or count > _MAX_SYMBOLS:
             raise CodeObjectError(f"relocation table with {count} entries")
-        for address, kind, index, addend in _RELA.iter_unpack(table.data[: count * _RELA.size]):
+        for one in (table.get_relocation(number) for number in range(count)):
+            index = int(one["r_info_sym"])
             if index > len(dynamic):
                 raise CodeObjectError(f"relocation names symbol {index} of {len(dynamic)}")
-            symbol = dynamic[index - 1].name if index else ""
-            relocations.append(Relocation(address=address, type=kind, symbol=symbol, addend=addend))
+            relocations.append(
+                Relocation(
+                    address=one["r_offset"],
+                    type=one["r_info_type"],
+                    symbol=dynamic[index - 1].name if index else "",
+                    addend=one["r_addend"],
+                )
+            )
     return tuple(relocations)
 
 
-def _read_notes(sections: tuple[Section, ...]) -> list[tuple[str, int, bytes]]:
+def _read_notes(raw: list[Any]) -> list[tuple[str, int, bytes]]:
+    """Notes of the allocated sections.
+
+    By hand, as pyelftools lets a note's sizes lead it beyond the section.
+    """
     notes: list[tuple[str, int, bytes]] = []
-    for section in sections:
-        if section.type != "SHT_NOTE" or not section.is_allocated:
+    for section in raw:
+        if section["sh_type"] != "SHT_NOTE" or not section["sh_flags"] & _SHF_ALLOC:
             continue
-        data, at = section.data, 0
-        while at + 12 <= len(data):
+        data, at = section.data(), 0
+        while at + _NOTE_HEADER_BYTES <= len(data):
             name_size, size, kind = struct.unpack_from("<III", data, at)
-            start = at + 12 + -(-name_size // 4) * 4
+            name_at = at + _NOTE_HEADER_BYTES
+            start = name_at + -(-name_size // 4) * 4
             if start + size > len(data) or len(notes) >= _MAX_NOTES:
                 raise CodeObjectError(f"a note of {size} bytes in {len(data)}")
-            owner = data[at + 12 : at + 12 + name_size].rstrip(b"\0").decode("latin-1")
+            owner = data[name_at : name_at + name_size].rstrip(b"\0").decode("latin-1")
             notes.append((owner, kind, data[start : start + size]))
             at = start + -(-size // 4) * 4
     return notes
