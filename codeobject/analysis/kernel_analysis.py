@@ -15,8 +15,10 @@ from asmevo.codeobject.analysis.hazard_rules import SUPPORTED_ARCHS
 from asmevo.codeobject.analysis.identity import is_identity
 from asmevo.codeobject.analysis.liveness import Liveness, analyse_liveness
 from asmevo.codeobject.analysis.loops import LoopForest
+from asmevo.codeobject.analysis.memory_dependence import may_order_by_wait
 from asmevo.codeobject.analysis.uniformity import Uniformity, analyse_uniformity
 from asmevo.codeobject.analysis.wait_state import (
+    Instance,
     Waits,
     WaitViolation,
     analyse_waits,
@@ -112,6 +114,45 @@ class KernelAnalysis:
     def wait_states(self) -> tuple[int, ...]:
         """Wait states that each instruction gives."""
         return tuple(count_wait_states(one) for one in self.program.instructions)
+
+    @cached_property
+    def outstanding_at_sync(self) -> dict[int, frozenset[Instance]]:
+        """For each instruction in front of which a wait may matter, what may not be over there.
+
+        Those are memory accesses and what synchronises; a register may be waited for anywhere, and
+        is in `wait_violations`. An instance here is an instruction id and how often that was issued
+        again since.
+        """
+        program = self.program
+        found = {}
+        for block in program.order:
+            for position, state in self.waits.walk(block):
+                effect = program.effects[position]
+                if effect.memory is None and not effect.is_pinned:
+                    continue
+                found[program.instructions[position].id] = frozenset(
+                    (program.instructions[at].id, generation)
+                    for at, generation in state.instances()
+                    if self.may_wait_for(at, position)
+                )
+        return found
+
+    def may_wait_for(self, producer: int, position: int) -> bool:
+        """True when a wait in front of `position` may be there for the producer's sake.
+
+        Beside what synchronises, some accesses need others to be over without naming a register.
+        """
+        effects = self.program.effects
+        return self.is_synchronising(position) or may_order_by_wait(
+            effects[producer], effects[position], self.arch
+        )
+
+    def is_synchronising(self, position: int) -> bool:
+        """True for barriers, messages, cache control, atomics and coherent accesses."""
+        effect = self.program.effects[position]
+        if effect.memory is not None and effect.memory.is_ordered:
+            return True
+        return effect.is_pinned and not effect.is_terminator
 
     def is_identity(self, position: int) -> bool:
         """True when the instruction certainly leaves every register as it is."""

@@ -33,18 +33,23 @@ __all__ = [
     "find_wait_violations",
     "format_wait",
     "parse_wait",
+    "raises",
     "step_wait_state",
 ]
 
 
 class Counter(StrEnum):
-    """Wait counters of gfx9 that compute kernels use."""
+    """Wait counters of gfx9, in the order in which LLVM prints them.
+
+    Exports and GDS raise EXP; both are refused, so that it is 0 wherever there is an answer.
+    """
 
     VM = "vmcnt"
+    EXP = "expcnt"
     LGKM = "lgkmcnt"
 
 
-COUNTER_LIMITS: Mapping[Counter, int] = {Counter.VM: 63, Counter.LGKM: 15}
+COUNTER_LIMITS: Mapping[Counter, int] = {Counter.VM: 63, Counter.EXP: 7, Counter.LGKM: 15}
 
 Instance = tuple[int, int]
 """A position, and how often it was issued again since: 0 is its last execution."""
@@ -66,6 +71,13 @@ def parse_wait(instruction: Instruction) -> dict[Counter, int]:
         raise AnalysisRefusal(f"the wait {instruction.text!r} is not understood")
     named = {name: int(count) for name, count in _PARTS.findall(text)}
     return {counter: named[counter] for counter in Counter if counter.value in named}
+
+
+def raises(effect: Effect, counter: Counter) -> bool:
+    """True when the instruction raises the counter until it is done."""
+    if counter is Counter.VM:
+        return effect.counts_vm
+    return counter is Counter.LGKM and effect.counts_lgkm
 
 
 def format_wait(counts: Mapping[Counter, int]) -> str:
@@ -169,6 +181,16 @@ class WaitState:
                 instance: base for instance, base in held.items() if younger[instance] < count
             }
 
+    def retired(self, counts: Mapping[Counter, int]) -> frozenset[Instance]:
+        """What may be outstanding and is certainly over behind a wait for the counts.
+
+        An operation that raised two counters is over when both say so.
+        """
+        after = self.copy()
+        for counter, count in counts.items():
+            after.wait(counter, count)
+        return self.instances() - after.instances()
+
     def is_ordered_overwrite(self, first: Effect, second: Effect) -> bool:
         """True when `second` loads what `first` fills, behind it in the same in-order queue."""
         if second.reads & first.loaded or _is_unordered(second):
@@ -223,12 +245,11 @@ class Waits:
     def retired(self, position: int) -> frozenset[Instance]:
         """What the wait at a position covers: may be outstanding before it, is over behind it.
 
-        An operation that raised two counters is over when both say so.
+        Nothing for other instructions.
         """
-        state = self.before(position)
-        outstanding = state.instances()
-        step_wait_state(self.program, state, position)
-        return outstanding - state.instances()
+        if self.program.effects[position].base != "s_waitcnt":
+            return frozenset()
+        return self.before(position).retired(parse_wait(self.program.instructions[position]))
 
     def pending_registers(self, position: int) -> RegisterSet:
         """Registers that some operation may still fill in front of a position."""
@@ -277,9 +298,8 @@ def _find_events(program: Program, block: int) -> tuple[int, ...]:
     return tuple(
         position
         for position in range(bounds.start, bounds.end)
-        if effects[position].counts_vm
-        or effects[position].counts_lgkm
-        or effects[position].base == "s_waitcnt"
+        if effects[position].base == "s_waitcnt"
+        or any(raises(effects[position], counter) for counter in Counter)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asmevo.codeobject.analysis.wait_state import Counter, format_wait, parse_wait
+from asmevo.codeobject.analysis.wait_state import Counter, format_wait, parse_wait, raises
 from asmevo.optimizer.kernel_view import KernelView
 from asmevo.optimizer.proposal import Delete, Proposal, Replace
 
@@ -61,9 +61,7 @@ def _merge(view: KernelView, earlier: int, later: int) -> dict[Counter, int] | N
     between = view.program.effects[earlier + 1 : later]
     state = view.waits.before(later)
     for counter, count in second.items():
-        issued = sum(
-            effect.counts_vm if counter is Counter.VM else effect.counts_lgkm for effect in between
-        )
+        issued = sum(raises(effect, counter) for effect in between)
         # What was issued in between is younger; without an order nothing but zero says anything.
         if issued and (state.out_of_order[counter] or count < issued):
             return None

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from asmevo.codeobject.analysis.wait_state import Counter, format_wait, parse_wait
+from asmevo.codeobject.analysis.wait_state import (
+    COUNTER_LIMITS,
+    Counter,
+    format_wait,
+    parse_wait,
+)
 from asmevo.optimizer.gate.static import find_wait_faults
 from asmevo.optimizer.kernel_view import KernelView, view_kernel
 from asmevo.optimizer.proposal import Delete, Edit, Proposal, Replace, apply_edits
@@ -85,7 +90,9 @@ def _relax(
     found = dict(counts)
     outstanding = view.waits.before(view.program.position_of[identifier]).most_outstanding
     for counter in counts:
-        low, high = counts[counter], outstanding[counter]
+        # At the counter's limit a wait waits for nothing: the hardware issues no more than that.
+        limit = min(outstanding[counter], COUNTER_LIMITS[counter])
+        low, high = counts[counter], limit
         while low < high:
             # A step of one first: nearly all waits of compilers are exact.
             middle = low + 1 if low == counts[counter] else (low + high + 1) // 2
@@ -96,7 +103,7 @@ def _relax(
         if low == counts[counter]:
             continue
         found[counter] = low
-        if low >= outstanding[counter]:
+        if low >= limit:
             del found[counter]
     return found
 

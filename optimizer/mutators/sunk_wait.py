@@ -10,6 +10,7 @@ from asmevo.codeobject.analysis.wait_state import (
     WaitState,
     format_wait,
     parse_wait,
+    raises,
 )
 from asmevo.optimizer.kernel_view import KernelView
 from asmevo.optimizer.proposal import Delete, InsertAfter, Move, Proposal
@@ -43,7 +44,7 @@ class SunkWait:
     def _sink(self, view: KernelView, position: int, state: WaitState) -> Proposal | None:
         program = view.program
         counts = parse_wait(program.instructions[position])
-        pending = _retired(state, counts)
+        pending = frozenset(at for at, _ in state.retired(counts))
         registers = 0
         for at in pending:
             registers |= program.effects[at].loaded
@@ -54,6 +55,8 @@ class SunkWait:
             if effect.base == "s_waitcnt" or effect.is_terminator or view.is_synchronising(at):
                 break
             if (effect.reads | effect.writes) & registers:
+                break
+            if any(view.may_wait_for(one, at) for one in pending):
                 break
             raised = _pass(moved_counts, state, view, at)
             if raised is None or program.instructions[at].id in view.listing.glued:
@@ -77,28 +80,17 @@ class SunkWait:
         )
 
 
-def _retired(state: WaitState, counts: dict[Counter, int]) -> frozenset[int]:
-    """Positions of the operations that the wait proves to be over."""
-    after = state.copy()
-    for counter, count in counts.items():
-        after.wait(counter, count)
-    return state.outstanding() - after.outstanding()
-
-
 def _pass(
     counts: dict[Counter, int], state: WaitState, view: KernelView, at: int
 ) -> dict[Counter, int] | None:
     """Counts that mean the same behind the instruction; None when there are none."""
     effect = view.program.effects[at]
     raised = dict(counts)
-    for counter, counted in (
-        (Counter.VM, effect.counts_vm),
-        (Counter.LGKM, effect.counts_lgkm),
-    ):
-        if not counted or counter not in counts:
+    for counter, count in counts.items():
+        if not raises(effect, counter):
             continue
         is_unordered = state.out_of_order[counter] or effect.base.startswith(("s_", "flat_"))
-        if is_unordered or counts[counter] >= COUNTER_LIMITS[counter]:
+        if is_unordered or count >= COUNTER_LIMITS[counter] - 1:
             return None
         raised[counter] += 1
     return raised
