@@ -11,6 +11,7 @@ __all__ = [
     "capture_preload_library",
     "emulator_folder",
     "emulator_library",
+    "page_watch_library",
     "shim_library",
 ]
 
@@ -45,6 +46,11 @@ def capture_library() -> Path:
 def capture_preload_library() -> Path:
     """What brings the capture library into a program that is captured from its start."""
     return _get("libasmevo_capture_preload.so")
+
+
+def page_watch_library() -> Path:
+    """What notes the pages that a dispatch touches on the emulated device."""
+    return _get("libasmevo_page_watch.so")
 
 
 def shim_library() -> Path:

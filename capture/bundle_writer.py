@@ -11,6 +11,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import asmevo
@@ -31,10 +32,12 @@ from asmevo.capture.manifest import (
     DispatchRecord,
     MemoryPointer,
     PointerReference,
+    Policy,
     RegionKind,
 )
 from asmevo.capture.outcome import CaptureOptions
 from asmevo.capture.target_process import TargetProcess
+from asmevo.capture.touched import Touched, keep_touched
 from asmevo.errors import CaptureError, UsageError
 
 __all__ = ["BundleWriter"]
@@ -77,8 +80,25 @@ class BundleWriter:
         self._store = ChunkStore(options.output)
         self._streams: dict[int, int] = {0: 0}
 
-    def write(self, record: Record, data: mmap.mmap, loaded: LoadedKernel, ordinal: int) -> Path:
+    def write(
+        self,
+        record: Record,
+        data: mmap.mmap,
+        loaded: LoadedKernel,
+        ordinal: int,
+        *,
+        policy: Policy | None = None,
+        is_probe: bool = False,
+    ) -> Path:
         """Write one bundle under a free name; the path.
+
+        Args:
+            record: The launch.
+            data: The snapshots.
+            loaded: Its kernel.
+            ordinal: Which dispatch of this kernel it is.
+            policy: What is kept of its memory, where it is not what was asked for.
+            is_probe: It is to be looked at and written again: under a hidden name, all in one file.
 
         Raises:
             CaptureError: The record points outside the snapshots.
@@ -95,15 +115,34 @@ class BundleWriter:
             folder.mkdir(exist_ok=True)
             with _alone_in(folder):
                 path = _free_path(folder, loaded.kernel.name)
+                if is_probe:
+                    path = path.with_name(f".{path.stem}.{self._process.pid}.probe")
                 write_bundle(
                     path,
                     dispatch=self._dispatch(record, loaded),
-                    capture=self._facts(record, ordinal),
+                    capture=replace(
+                        self._facts(record, ordinal), policy=policy or self._options.policy
+                    ),
                     code_object=loaded.code_object.data,
                     kernarg=kernarg,
                     regions=regions,
-                    store=self._store,
+                    store=None if is_probe else self._store,
                 )
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
+        return path
+
+    def write_touched(self, probe: Path, touched: Touched, kernel: str) -> Path:
+        """Write what a dispatch touches of a probe, under a free name; the path.
+
+        Raises:
+            UsageError: The file cannot be written.
+        """
+        folder = probe.parent
+        try:
+            with _alone_in(folder):
+                path = _free_path(folder, kernel)
+                keep_touched(probe, path, touched, store=self._store)
         except OSError as error:
             raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
         return path
@@ -132,7 +171,6 @@ class BundleWriter:
             time_utc=now.isoformat(timespec="milliseconds"),
             ordinal=ordinal,
             pause_ms=record.pause_ns / 1e6,
-            policy=self._options.policy,
             device=min(max(int(record.device), 0), 1 << 16),
         )
 

@@ -7,8 +7,10 @@ import mmap
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NoReturn, Protocol
 
+from asmevo.capture.bundle import open_bundle
 from asmevo.capture.bundle_writer import BundleWriter
 from asmevo.capture.control_block import (
     MAX_LAYOUTS,
@@ -29,7 +31,9 @@ from asmevo.capture.kernel_locator import (
 from asmevo.capture.loaded_objects import LoadedKernel, LoadedObjects
 from asmevo.capture.manifest import Policy
 from asmevo.capture.outcome import Captured, CaptureOptions, CaptureResult, GraphUse
+from asmevo.capture.page_search import PageSearch
 from asmevo.capture.target_process import ProcessMemory, TargetProcess
+from asmevo.capture.touched import PageTracer
 from asmevo.errors import BundleError, CaptureError, TargetError
 from asmevo.host_memory import available_bytes
 
@@ -104,25 +108,39 @@ class _State:
     last_news: float = 0.0
 
 
-def collect(target: Target, options: CaptureOptions, observer: Observer) -> CaptureResult:
+def collect(
+    target: Target,
+    options: CaptureOptions,
+    observer: Observer,
+    tracer: PageTracer | None = None,
+) -> CaptureResult:
     """Capture until every wanted kernel has its dispatches, or the time is over.
 
     Raises:
         TargetError: The target ended, or the hooks took themselves out.
     """
-    return Collector(target, options, observer).run()
+    return Collector(target, options, observer, tracer).run()
 
 
 class Collector:
     """One capture of one target; `run` does it, `stop` may end it from another thread."""
 
-    def __init__(self, target: Target, options: CaptureOptions, observer: Observer) -> None:
-        """Nothing is hooked yet."""
+    def __init__(
+        self,
+        target: Target,
+        options: CaptureOptions,
+        observer: Observer,
+        tracer: PageTracer | None = None,
+    ) -> None:
+        """Nothing is hooked yet; the policy `touched` needs a tracer."""
         self._target = target
         self._control = target.control
         self._options = options
         self._observer = observer
         self._writer = BundleWriter(target.process, options)
+        self._search = None
+        if options.policy is Policy.TOUCHED and tracer is not None:
+            self._search = PageSearch(tracer, self._writer, self._control)
         self._state = _State()
         self._is_stopped = threading.Event()
 
@@ -188,6 +206,7 @@ class Collector:
         fields.scan_bytes = options.scan_bytes
         is_window = options.policy is Policy.WINDOW
         fields.window_bytes = options.window_bytes if is_window else 0
+        fields.whole_bytes = options.whole_bytes if self._search is not None else 0
 
     def _graph_use(self) -> GraphUse:
         fields = self._control.fields
@@ -288,20 +307,32 @@ class Collector:
         if name != variant.loaded.kernel.name:
             raise CaptureError("its handle was given to another kernel")
         if variant.taken < self._options.count:
-            path = self._writer.write(record, self._target.data, variant.loaded, variant.taken)
-            variant.taken += 1
-            variant.refusals = 0
-            captured = Captured(
-                path=path,
-                kernel=name,
-                size_bytes=sum(r.size for r in record.regions[: record.region_count]),
-                pause_ms=record.pause_ns / 1e6,
-                pid=self._target.process.pid,
-                device=max(int(record.device), 0),
-            )
-            self._state.captured.append(captured)
-            self._observer.captured(captured)
+            path = self._write_bundle(record, variant)
+            if path is not None:
+                self._note_captured(record, name, variant, path)
         self._answer_wanted(record, variant)
+
+    def _write_bundle(self, record: Record, variant: _Variant) -> Path | None:
+        """None where the dispatch has to be captured again, with more pages."""
+        data, loaded, ordinal = self._target.data, variant.loaded, variant.taken
+        if self._search is None:
+            return self._writer.write(record, data, loaded, ordinal)
+        self._state.last_news = time.monotonic()
+        return self._search.write(record, data, loaded, ordinal, variant.layout)
+
+    def _note_captured(self, record: Record, name: str, variant: _Variant, path: Path) -> None:
+        variant.taken += 1
+        variant.refusals = 0
+        captured = Captured(
+            path=path,
+            kernel=name,
+            size_bytes=_size_of(path),
+            pause_ms=record.pause_ns / 1e6,
+            pid=self._target.process.pid,
+            device=max(int(record.device), 0),
+        )
+        self._state.captured.append(captured)
+        self._observer.captured(captured)
 
     def _note_refusal(self, record: Record, name: str, variant: _Variant | None) -> None:
         reason = bytes(record.reason).decode(errors="replace")
@@ -316,3 +347,9 @@ class Collector:
         if self._state.refused.get(name) != reason:
             self._state.refused[name] = reason
             self._observer.refused(name, reason)
+
+
+def _size_of(path: Path) -> int:
+    """Bytes of memory in a bundle."""
+    with open_bundle(path) as bundle:
+        return sum(region.size_bytes for region in bundle.manifest.regions)

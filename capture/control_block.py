@@ -12,6 +12,7 @@ import mmap
 import os
 import struct
 import time
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -19,12 +20,14 @@ from asmevo.errors import TargetError, UsageError
 
 __all__ = [
     "CONTROL_VERSION",
+    "MAX_ABSENT",
     "MAX_ARGUMENTS",
     "MAX_KERNARG_BYTES",
     "MAX_LAYOUTS",
     "MAX_MEMORY_POINTERS",
     "MAX_REGIONS",
     "MAX_VARIABLES",
+    "MAX_WANTED_RANGES",
     "ArgumentRole",
     "Control",
     "ControlBlock",
@@ -38,7 +41,7 @@ __all__ = [
     "map_shared",
 ]
 
-CONTROL_VERSION = 2
+CONTROL_VERSION = 3
 MAX_GLOBS = 64
 MAX_GLOB_BYTES = 1024
 MAX_FUNCTIONS = 4096
@@ -47,7 +50,9 @@ MAX_LAYOUTS = 512
 MAX_ARGUMENTS = 256
 MAX_KERNARG_BYTES = 8192
 MAX_VARIABLES = 64
-MAX_REGIONS = 1024
+MAX_REGIONS = 4096
+MAX_ABSENT = 64
+MAX_WANTED_RANGES = 4096
 MAX_MEMORY_POINTERS = 2048
 MAX_SHAPES = 8
 MAX_TAKEN_SHAPES = 8192
@@ -168,6 +173,10 @@ class _Region(ctypes.Structure):
     )
 
 
+class _WantedRange(ctypes.Structure):
+    _fields_ = _fields(address=_u64, size=_u64, layout=_u64)
+
+
 class _MemoryPointer(ctypes.Structure):
     _fields_ = _fields(at=_u64, value=_u64)
 
@@ -198,12 +207,15 @@ class Record(ctypes.Structure):
         device=ctypes.c_int32,
         graph_node=ctypes.c_int32,
         memory_pointer_count=_u32,
+        absent_count=_u32,
+        reserved=_u32,
         reason=ctypes.c_char * MAX_REASON_BYTES,
         name=ctypes.c_char * MAX_NAME_BYTES,
         kernarg=ctypes.c_uint8 * MAX_KERNARG_BYTES,
         pointer_regions=ctypes.c_int16 * (MAX_KERNARG_BYTES // 4),
         regions=_Region * MAX_REGIONS,
         memory_pointers=_MemoryPointer * MAX_MEMORY_POINTERS,
+        absent=_Region * MAX_ABSENT,
     )
 
 
@@ -221,6 +233,7 @@ class Control(ctypes.Structure):
         first_call=_u64,
         every=_u64,
         window_bytes=_u64,
+        whole_bytes=_u64,
         scan_bytes=_u64,
         graph_launches=_u64,
         unknown_graph_launches=_u64,
@@ -229,11 +242,14 @@ class Control(ctypes.Structure):
         takes_shapes=_u32,
         takes_after=_u32,
         takes_graphs=_u32,
+        wanted_range_count=_u32,
+        reserved=_u32,
         globs=ctypes.c_char * MAX_GLOB_BYTES * MAX_GLOBS,
         functions=_Function * MAX_FUNCTIONS,
         statistics=Statistics * MAX_NAMES,
         taken_shapes=_u64 * MAX_TAKEN_SHAPES,
         layouts=Layout * MAX_LAYOUTS,
+        wanted_ranges=_WantedRange * MAX_WANTED_RANGES,
         record=Record,
     )
 
@@ -311,6 +327,13 @@ class ControlBlock:
     def set_layout(self, index: int, layout: Layout) -> None:
         """Store a layout for `answer` to name."""
         self.fields.layouts[index] = layout
+
+    def set_wanted_ranges(self, ranges: Sequence[tuple[int, int, int]]) -> None:
+        """Say which parts of large allocations are wanted: address, size, layout."""
+        count = min(len(ranges), MAX_WANTED_RANGES)
+        for index, (address, size, layout) in enumerate(ranges[:count]):
+            self.fields.wanted_ranges[index] = _WantedRange(address, size, layout)
+        self.fields.wanted_range_count = count
 
     def answer(self, record: Record, verdict: Verdict, layout: int = 0) -> None:
         """Store the verdict on the record's function; it counts until a module is unloaded."""

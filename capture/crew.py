@@ -6,14 +6,17 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 
 from asmevo.capture.attach import AttachedTarget
 from asmevo.capture.collector import Collector, Observer
 from asmevo.capture.listing import count_launches, heaviest
+from asmevo.capture.manifest import AddressRange
 from asmevo.capture.outcome import Captured, CaptureOptions, CaptureResult, GraphUse
+from asmevo.capture.touched import PageTracer, Touched
 from asmevo.errors import AsmevoError
 
 __all__ = ["Crew", "Opener", "choose_heaviest"]
@@ -38,8 +41,11 @@ def choose_heaviest(target: AttachedTarget, options: CaptureOptions) -> CaptureO
 class Crew:
     """One thread a process; each captures on its own, until all have what they want."""
 
-    def __init__(self, options: CaptureOptions, observer: Observer) -> None:
-        """Nobody is captured yet."""
+    def __init__(
+        self, options: CaptureOptions, observer: Observer, tracer: PageTracer | None = None
+    ) -> None:
+        """Nobody is captured yet; the tracer is for the policy `touched`."""
+        self._tracer = None if tracer is None else _LockedTracer(tracer)
         self._options = options
         self._observer = _Locked(observer)
         self._lock = threading.Lock()
@@ -101,7 +107,7 @@ class Crew:
                     choose_heaviest(target, self._options),
                     timeout_s=max(self._deadline - time.monotonic(), 0.0),
                 )
-                collector = Collector(target, options, self._observer)
+                collector = Collector(target, options, self._observer, self._tracer)
                 with self._lock:
                     self._collectors[pid] = collector
                     if self._is_stopped:
@@ -158,3 +164,15 @@ class _Locked:
     def refused(self, kernel: str, reason: str) -> None:
         with self._lock, contextlib.suppress(ValueError):
             self._observer.refused(kernel, reason)
+
+
+class _LockedTracer:
+    """A tracer that executes one bundle at a time."""
+
+    def __init__(self, tracer: PageTracer) -> None:
+        self._tracer = tracer
+        self._lock = threading.Lock()
+
+    def trace(self, bundle: Path, absent: Sequence[AddressRange]) -> Touched:
+        with self._lock:
+            return self._tracer.trace(bundle, absent)

@@ -11,6 +11,7 @@ from asmevo.capture.crew import Crew
 from asmevo.capture.outcome import CaptureOptions, CaptureResult
 from asmevo.capture.process_tree import find_descendants, has_hip
 from asmevo.capture.target_process import is_running
+from asmevo.capture.touched import PageTracer
 from asmevo.errors import TargetError
 
 __all__ = ["capture_tree"]
@@ -18,7 +19,9 @@ __all__ = ["capture_tree"]
 _LOOK_S = 0.1
 
 
-def capture_tree(root: int, options: CaptureOptions, observer: Observer) -> CaptureResult:
+def capture_tree(
+    root: int, options: CaptureOptions, observer: Observer, tracer: PageTracer | None = None
+) -> CaptureResult:
     """Capture until every process has what is wanted, or the time is over.
 
     Processes are found by looking, not by Frida's child gating: that hangs children which a
@@ -29,7 +32,7 @@ def capture_tree(root: int, options: CaptureOptions, observer: Observer) -> Capt
     """
     if not is_running(root):
         raise TargetError(f"there is no process {root}")
-    crew = Crew(options, observer)
+    crew = Crew(options, observer, tracer)
     try:
         known = {root}
         while not crew.is_over:

@@ -35,6 +35,9 @@ class CaptureOptions:
     takes_graphs: bool = False
     policy: Policy = Policy.ALLOCATION
     window_bytes: int = 1 << 20  # on both sides, with the policy `window`
+    whole_bytes: int = (
+        64 << 20
+    )  # with `touched`: of larger allocations only touched pages are copied
     scan_bytes: int = 64 << 10  # behind each pointer, searched for further pointers
     top: int = 0  # not 0: only so many kernels, the heaviest of those that match
     watch_s: float = 2.0  # to find those

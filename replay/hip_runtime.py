@@ -80,6 +80,10 @@ class Kernel:
         extra_address = ctypes.addressof(extra)
         _call("hipModuleLaunchKernel", self._function, *geometry, None, None, extra_address)
 
+    def variable_address(self, name: str) -> int:
+        """Where the runtime has put a variable of the code object."""
+        return int(_call("hipModuleGetGlobal", self._module, name.encode())) & (1 << 64) - 1
+
     def close(self) -> None:
         """Unload the code object."""
         _call("hipModuleUnload", self._module)

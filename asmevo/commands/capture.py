@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +13,8 @@ from asmevo.commands.options import AsJson
 
 if TYPE_CHECKING:
     from asmevo.capture.outcome import CaptureOptions, CaptureResult
+    from asmevo.capture.touched import PageTracer
+    from asmevo.commands.capture_output import Progress
 
 __all__ = ["register"]
 
@@ -63,13 +67,13 @@ def attach(
     options = _select(by_process=children, **{k: v for k, v in locals().items() if k in _SELECTS})
     from asmevo.commands.capture_output import Progress, print_result
 
-    with given.output_folder(output), Progress() as progress:
+    with given.output_folder(output), _tracer(options) as tracer, Progress() as progress:
         if children:
             from asmevo.capture.follow import capture_tree
 
-            result = capture_tree(pid, options, progress)
+            result = capture_tree(pid, options, progress, tracer)
         else:
-            result = _capture_one(pid, options, progress)
+            result = _capture_one(pid, options, progress, tracer)
     print_result(result, options, as_json=as_json)
     _fail_if_empty(result)
 
@@ -110,8 +114,8 @@ def run(
     from asmevo.capture.started import capture_started
     from asmevo.commands.capture_output import Progress, print_result
 
-    with given.output_folder(output):
-        result, code = capture_started(command, options, Progress())
+    with given.output_folder(output), _tracer(options) as tracer:
+        result, code = capture_started(command, options, Progress(), tracer)
     print_result(result, options, as_json=as_json, to_stderr=True)
     if code != 0:
         typer.echo(f"asmevo: warning: the program ended with exit code {code}", err=True)
@@ -154,16 +158,30 @@ def _select(*, by_process: bool, **values: object) -> CaptureOptions:
     return given.Selection(**values).to_options(by_process=by_process)  # type: ignore[arg-type]
 
 
-def _capture_one(pid: int, options: CaptureOptions, progress: object) -> CaptureResult:
+@contextlib.contextmanager
+def _tracer(options: CaptureOptions) -> Iterator[PageTracer | None]:
+    """What executes captured dispatches, where their pages are to be found that way."""
+    from asmevo.capture.manifest import Policy
+
+    if options.policy is not Policy.TOUCHED:
+        yield None
+        return
+    from asmevo.replay.touch_tracer import TouchTracer
+
+    with TouchTracer() as tracer:
+        yield tracer
+
+
+def _capture_one(
+    pid: int, options: CaptureOptions, progress: Progress, tracer: PageTracer | None
+) -> CaptureResult:
     from asmevo.capture.attach import attach as attach_to
     from asmevo.capture.collector import collect
     from asmevo.capture.crew import choose_heaviest
-    from asmevo.commands.capture_output import Progress
 
-    assert isinstance(progress, Progress)
     with attach_to(pid) as target:
         progress.attached(pid)
-        return collect(target, choose_heaviest(target, options), progress)
+        return collect(target, choose_heaviest(target, options), progress, tracer)
 
 
 def _fail_if_empty(result: CaptureResult) -> None:

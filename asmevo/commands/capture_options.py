@@ -86,7 +86,7 @@ Graph = Annotated[
 ]
 Policy = Annotated[
     str,
-    typer.Option(metavar="POLICY", help="What to keep of an allocation: allocation or window"),
+    typer.Option(metavar="POLICY", help="What to keep of memory: allocation, window or touched"),
 ]
 Window = Annotated[
     str, typer.Option(metavar="SIZE", help="Bytes on both sides of a pointer, with --policy window")
@@ -132,8 +132,8 @@ class Selection:
 
         globs = tuple(self.kernel or ["*"])
         encode_globs(globs)  # refuses bad ones before a process is touched
-        if self.policy not in (RegionPolicy.ALLOCATION, RegionPolicy.WINDOW):
-            raise UsageError(f"--policy {self.policy[:40]!r} is none of allocation, window")
+        if self.policy not in tuple(RegionPolicy):
+            raise UsageError(f"--policy {self.policy[:40]!r} is none of {', '.join(RegionPolicy)}")
         timeout_s = self.timeout
         if self.duration is not None:
             timeout_s = parse_duration(self.duration)

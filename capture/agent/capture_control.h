@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 // Raise with every change of a structure below or of an exported function.
-enum { CONTROL_VERSION = 2 };
+enum { CONTROL_VERSION = 3 };
 
 enum {
     MAX_GLOBS = 64,
@@ -23,7 +23,9 @@ enum {
     MAX_KERNARG_BYTES = 8192,
     MAX_KERNARG_WORDS = MAX_KERNARG_BYTES / 8,
     MAX_VARIABLES = 64,
-    MAX_REGIONS = 1024,
+    MAX_REGIONS = 4096,
+    MAX_ABSENT = 64,
+    MAX_WANTED_RANGES = 4096,
     MAX_MEMORY_POINTERS = 2048,
     MAX_SHAPES = 8,
     MAX_TAKEN_SHAPES = 8192,  // a power of two
@@ -127,6 +129,13 @@ struct capture_memory_pointer {
     uint64_t at, value;
 };
 
+// Memory that is captured although its allocation is too large to be: pages that an execution of an
+// earlier launch has touched.
+struct capture_wanted_range {
+    uint64_t address, size;
+    uint64_t layout;  // of functions with this layout only
+};
+
 struct capture_record {
     uint32_t status;
     uint32_t launch_slot;  // enum hip_slot
@@ -149,6 +158,7 @@ struct capture_record {
     int32_t device;      // ordinal; -1: unknown
     int32_t graph_node;  // -1: no graph
     uint32_t memory_pointer_count;
+    uint32_t absent_count, reserved;
     char reason[MAX_REASON_BYTES];
     char name[MAX_NAME_BYTES];
     uint8_t kernarg[MAX_KERNARG_BYTES];
@@ -156,6 +166,8 @@ struct capture_record {
     int16_t pointer_regions[MAX_KERNARG_BYTES / 4];
     struct capture_region regions[MAX_REGIONS];
     struct capture_memory_pointer memory_pointers[MAX_MEMORY_POINTERS];
+    // Allocations that are too large to be captured whole.
+    struct capture_region absent[MAX_ABSENT];
 };
 
 struct capture_control {
@@ -168,24 +180,28 @@ struct capture_control {
     uint64_t generation;
     uint64_t first_call, every;  // capture this launch of a function, then each so many
     uint64_t window_bytes;       // on both sides of where a pointer points; 0: the allocation
+    uint64_t whole_bytes;        // larger allocations only by wanted ranges; 0: none is too large
     uint64_t scan_bytes;         // of memory behind each pointer that is searched for pointers
     uint64_t graph_launches, unknown_graph_launches, stream_captures;
     uint32_t glob_count;
     uint32_t takes_shapes;  // one dispatch for each distinct shape
     uint32_t takes_after;
     uint32_t takes_graphs;
+    uint32_t wanted_range_count, reserved;
     char globs[MAX_GLOBS][MAX_GLOB_BYTES];
     struct capture_function functions[MAX_FUNCTIONS];
     struct capture_statistics statistics[MAX_NAMES];
     uint64_t taken_shapes[MAX_TAKEN_SHAPES];
     struct capture_layout layouts[MAX_LAYOUTS];
+    struct capture_wanted_range wanted_ranges[MAX_WANTED_RANGES];
     struct capture_record record;
 };
 
-_Static_assert(offsetof(struct capture_control, globs) == 120, "control block");
-_Static_assert(offsetof(struct capture_control, functions) == 65656, "control block");
-_Static_assert(offsetof(struct capture_control, statistics) == 262264, "control block");
-_Static_assert(offsetof(struct capture_control, taken_shapes) == 2064504, "control block");
-_Static_assert(offsetof(struct capture_control, layouts) == 2130040, "control block");
-_Static_assert(offsetof(struct capture_control, record) == 4235384, "control block");
-_Static_assert(sizeof(struct capture_control) == 4362784, "control block");
+_Static_assert(offsetof(struct capture_control, globs) == 136, "control block");
+_Static_assert(offsetof(struct capture_control, functions) == 65672, "control block");
+_Static_assert(offsetof(struct capture_control, statistics) == 262280, "control block");
+_Static_assert(offsetof(struct capture_control, taken_shapes) == 2064520, "control block");
+_Static_assert(offsetof(struct capture_control, layouts) == 2130056, "control block");
+_Static_assert(offsetof(struct capture_control, wanted_ranges) == 4235400, "control block");
+_Static_assert(offsetof(struct capture_control, record) == 4333704, "control block");
+_Static_assert(sizeof(struct capture_control) == 4686904, "control block");

@@ -49,6 +49,14 @@ static enum coherence coherence_of(const struct hip_table* table, uint64_t point
     }
 }
 
+// What a record's regions are looked for with.
+struct reach {
+    const struct hip_table* table;
+    const struct capture_control* control;
+    struct capture_record* record;
+    uint64_t layout;  // index
+};
+
 static enum region_kind kind_of(struct runtime_memory memory) {
     switch (memory.type) {
         case MEMORY_HOST:
@@ -60,9 +68,8 @@ static enum region_kind kind_of(struct runtime_memory memory) {
     }
 }
 
-// The allocation that holds `value`, or the window of it around `value`; false if the runtime
-// knows none.
-static bool find_allocation(const struct hip_table* table, uint64_t value, uint64_t window_bytes,
+// The allocation that holds `value`; false if the runtime knows none.
+static bool find_allocation(const struct hip_table* table, uint64_t value,
                             struct capture_region* range) {
     uint64_t base, size;
     if (!runtime_address_range(table, value, &base, &size)) {
@@ -77,15 +84,61 @@ static bool find_allocation(const struct hip_table* table, uint64_t value, uint6
         .allocation = base,
         .allocation_size = size,
     };
+    return true;
+}
+
+// Of an allocation that is too large: the ranges that are wanted.
+static int add_wanted(const struct reach* reach, const struct capture_region* whole) {
+    struct capture_record* record = reach->record;
+    const struct capture_control* control = reach->control;
+    for (uint32_t i = 0; i < record->absent_count; ++i) {
+        if (record->absent[i].address == whole->address) {
+            return 0;
+        }
+    }
+    if (record->absent_count == MAX_ABSENT) {
+        snprintf(record->reason, sizeof record->reason, "it reaches more than %d large allocations",
+                 MAX_ABSENT);
+        return -1;
+    }
+    record->absent[record->absent_count++] = *whole;
+    for (uint32_t i = 0; i < control->wanted_range_count && i < MAX_WANTED_RANGES; ++i) {
+        const struct capture_wanted_range* wanted = &control->wanted_ranges[i];
+        struct capture_region range = *whole;
+        range.address = wanted->address;
+        range.size = wanted->size;
+        if (wanted->layout == reach->layout && wanted->address >= whole->address &&
+            wanted->size <= whole->size &&
+            wanted->address - whole->address <= whole->size - wanted->size &&
+            ranges_add(record, &range) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+// Whether the allocation that holds `value` is known; what of it is to be captured becomes regions.
+// Returns -1 with the record's reason set where they are too many.
+static int add_allocation(const struct reach* reach, uint64_t value, bool* is_known) {
+    struct capture_region whole;
+    *is_known = find_allocation(reach->table, value, &whole);
+    if (!*is_known) {
+        return 0;
+    }
+    if (reach->control->whole_bytes != 0 && whole.size > reach->control->whole_bytes) {
+        return add_wanted(reach, &whole);
+    }
+    const uint64_t window_bytes = reach->control->window_bytes;
     if (window_bytes != 0) {
+        const uint64_t base = whole.address, size = whole.size;
         uint64_t start = value - base > window_bytes ? value - window_bytes : base;
         const uint64_t end =
             base + size - value > window_bytes ? value + window_bytes : base + size;
         start = start & ~(uint64_t)(PAGE_BYTES - 1);
-        range->address = start < base ? base : start;
-        range->size = end - range->address;
+        whole.address = start < base ? base : start;
+        whole.size = end - whole.address;
     }
-    return true;
+    return ranges_add(reach->record, &whole);
 }
 
 // Memory of the host that is in no allocation of the runtime's: an unregistered malloc chunk, or
@@ -116,24 +169,25 @@ static uint64_t kernarg_value(const struct capture_record* record, uint32_t offs
 
 // Every 8 bytes are asked about, whatever the metadata says: structures hold pointers, and so do
 // pairs of 32-bit arguments, at any multiple of 4.
-static int reach_arguments(const struct hip_table* table, struct capture_record* record,
-                           uint64_t window_bytes, bool* is_pointer) {
+static int reach_arguments(const struct reach* reach, bool* is_pointer) {
+    const struct capture_record* record = reach->record;
     uint32_t taken_end = 0;  // a half of a pointer starts no other
     for (uint32_t pass = 0; pass < 2; ++pass) {
         for (uint32_t at = pass * 4; at + 8 <= record->kernarg_bytes; at += 8) {
             const uint64_t value = kernarg_value(record, at);
             const bool is_half = pass == 1 && (is_pointer[at / 4 - 1] || is_pointer[at / 4 + 1] ||
                                                at < taken_end);
-            struct capture_region range;
-            if (value < FIRST_ADDRESS || is_half ||
-                !find_allocation(table, value, window_bytes, &range)) {
+            bool is_known = false;
+            if (value < FIRST_ADDRESS || is_half) {
                 continue;
             }
-            if (ranges_add(record, &range) != 0) {
+            if (add_allocation(reach, value, &is_known) != 0) {
                 return -1;
             }
-            is_pointer[at / 4] = true;
-            taken_end = pass == 1 ? at + 8 : 0;
+            if (is_known) {
+                is_pointer[at / 4] = true;
+                taken_end = pass == 1 ? at + 8 : 0;
+            }
         }
     }
     return 0;
@@ -172,9 +226,7 @@ static int reach_host_arguments(struct capture_record* record, const struct capt
 
 // A search for pointers in memory: places to look at, in the order in which they were found.
 struct scan {
-    const struct hip_table* table;
-    const struct capture_control* control;
-    struct capture_record* record;
+    const struct reach* reach;
     uint64_t places[MAX_MEMORY_POINTERS];
     uint32_t place_count, question_count;
 };
@@ -190,11 +242,26 @@ static void add_place(struct scan* scan, uint64_t place) {
     }
 }
 
+// Whether all of what the word leads to may be captured beside what is there.
+static bool has_room(const struct reach* reach, uint64_t value) {
+    struct capture_region whole;
+    if (!find_allocation(reach->table, value, &whole)) {
+        return false;
+    }
+    const struct capture_control* control = reach->control;
+    if (control->window_bytes != 0 ||
+        (control->whole_bytes != 0 && whole.size > control->whole_bytes)) {
+        return true;
+    }
+    const uint64_t used = ranges_bytes(reach->record);
+    return used <= control->max_bytes && whole.size <= control->max_bytes - used;
+}
+
 // A word of memory that may be a pointer. What leads to more memory than may be captured is taken
 // for data: the word may be one by chance.
 static void look_at_word(struct scan* scan, uint64_t at, uint64_t value) {
-    struct capture_record* record = scan->record;
-    struct capture_region range;
+    struct capture_record* record = scan->reach->record;
+    bool is_known = true;
     if (value < kFirstMappedAddress || value >= kAddressEnd ||
         record->memory_pointer_count == MAX_MEMORY_POINTERS) {
         return;
@@ -204,10 +271,8 @@ static void look_at_word(struct scan* scan, uint64_t at, uint64_t value) {
             return;
         }
         ++scan->question_count;
-        if (!find_allocation(scan->table, value, scan->control->window_bytes, &range) ||
-            range.size > scan->control->max_bytes ||
-            ranges_bytes(record) > scan->control->max_bytes - range.size ||
-            ranges_add(record, &range) != 0) {
+        if (!has_room(scan->reach, value) ||
+            add_allocation(scan->reach, value, &is_known) != 0 || !is_known) {
             return;
         }
     }
@@ -218,15 +283,17 @@ static void look_at_word(struct scan* scan, uint64_t at, uint64_t value) {
 
 static void scan_place(struct scan* scan, uint64_t place) {
     static uint64_t piece[SCAN_PIECE_BYTES / 8];  // whoever scans holds the record
-    const int index = ranges_find(scan->record, place);
-    if (index < 0 || scan->record->regions[index].kind == KIND_PAGEABLE_HOST) {
+    const struct capture_record* record = scan->reach->record;
+    const int index = ranges_find(record, place);
+    if (index < 0 || record->regions[index].kind == KIND_PAGEABLE_HOST) {
         return;
     }
-    const struct capture_region* region = &scan->record->regions[index];
+    const struct capture_region* region = &record->regions[index];
     const uint64_t room = region->address + region->size - place;
-    uint64_t bytes = room < scan->control->scan_bytes ? room : scan->control->scan_bytes;
+    const uint64_t limit = scan->reach->control->scan_bytes;
+    uint64_t bytes = room < limit ? room : limit;
     bytes = bytes < SCAN_PIECE_BYTES ? bytes / 8 * 8 : SCAN_PIECE_BYTES;
-    if (bytes == 0 || runtime_copy(scan->table, piece, place, bytes) != HIP_SUCCESS) {
+    if (bytes == 0 || runtime_copy(scan->reach->table, piece, place, bytes) != HIP_SUCCESS) {
         return;
     }
     for (uint64_t i = 0; i < bytes / 8; ++i) {
@@ -234,13 +301,11 @@ static void scan_place(struct scan* scan, uint64_t place) {
     }
 }
 
-static void reach_through_memory(const struct hip_table* table, struct capture_record* record,
-                                 const struct capture_layout* layout,
-                                 const struct capture_control* control, const bool* is_pointer) {
+static void reach_through_memory(const struct reach* reach, const struct capture_layout* layout,
+                                 const bool* is_pointer) {
     static struct scan scan;
-    scan.table = table;
-    scan.control = control;
-    scan.record = record;
+    const struct capture_record* record = reach->record;
+    scan.reach = reach;
     scan.place_count = scan.question_count = 0;
     for (uint32_t at = 0; at + 8 <= record->kernarg_bytes; at += 4) {
         if (is_pointer[at / 4]) {
@@ -260,17 +325,18 @@ static void reach_through_memory(const struct hip_table* table, struct capture_r
 
 int reach_regions(const struct hip_table* table, struct capture_record* record,
                   const struct capture_layout* layout, const struct capture_control* control) {
+    const struct reach reach = {table, control, record, (uint64_t)(layout - control->layouts)};
     static bool is_pointer[MAX_KERNARG_BYTES / 4 + 2];
     memset(is_pointer, 0, sizeof is_pointer);
-    record->region_count = record->memory_pointer_count = 0;
+    record->region_count = record->memory_pointer_count = record->absent_count = 0;
     // Allocations before host memory, so that windows of it can be cut where allocations are.
     if (reach_variables(record, layout) != 0 ||
-        reach_arguments(table, record, control->window_bytes, is_pointer) != 0 ||
+        reach_arguments(&reach, is_pointer) != 0 ||
         reach_host_arguments(record, layout, is_pointer) != 0) {
         return -1;
     }
     if (control->scan_bytes != 0) {
-        reach_through_memory(table, record, layout, control, is_pointer);
+        reach_through_memory(&reach, layout, is_pointer);
     }
     for (uint32_t i = 0; i < MAX_KERNARG_BYTES / 4; ++i) {
         record->pointer_regions[i] = -1;

@@ -24,13 +24,24 @@ from asmevo.errors import TargetError
 
 
 def test_control_block_of_both_languages_is_the_same() -> None:
-    names = ("globs", "functions", "statistics", "taken_shapes", "layouts", "record")
+    names = (
+        *("globs", "functions", "statistics", "taken_shapes", "layouts", "wanted_ranges"),
+        "record",
+    )
 
     # Asserted in capture_control.h.
     assert [getattr(Control, name).offset for name in names] == [
-        *(120, 65656, 262264, 2064504, 2130040, 4235384)
+        *(
+            136,
+            65672,
+            262280,
+            2064520,
+            2130056,
+            4235400,
+            4333704,
+        )
     ]
-    assert ctypes.sizeof(Control) == 4362784
+    assert ctypes.sizeof(Control) == 4686904
 
 
 def test_launch_of_an_unknown_function_asks_and_goes_on(target: Target) -> None:
