@@ -89,7 +89,12 @@ def _emit_section(listing: Listing, section: Section, referred: frozenset[int]) 
     relocations = {one.address: one for one in source.relocations if section.holds(one.address, 8)}
     unwinds = {one.address: one.goal for one in _unwind_pointers(source, section)}
     symbols = _symbols_of(source, section)
-    labels = (address for address in referred if section.holds(address, 0))
+    # The end of one section may be the start of the next: a label stands in one of them.
+    labels = {
+        one
+        for one in referred
+        if section.holds(one, 0) and place_of(source, one)[0] == section.name
+    }
     stops = sorted({section.address, end, *kernels, *relocations, *unwinds, *symbols, *labels})
     position = section.address
     for number, stop in enumerate(stops):
@@ -97,7 +102,7 @@ def _emit_section(listing: Listing, section: Section, referred: frozenset[int]) 
         # the difference.
         if stop < position:
             continue
-        if stop in referred:
+        if stop in labels:
             yield f"{address_label(stop)}:"
         for symbol in symbols.get(stop, ()):
             yield from _emit_symbol(symbol)
