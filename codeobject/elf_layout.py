@@ -141,6 +141,11 @@ class Layout:
             parts.append(_SECTION.pack(*header[:3], *places, *header[6:]))
         return b"".join(parts)
 
+    def link_of(self, linked: bytes, section: Section) -> int:
+        """Index of the section that another one refers to: of its names, for a symbol table."""
+        link: int = _SECTION.unpack_from(linked, self.table + section.index * _SECTION.size)[6]
+        return link
+
     def _file_end(self, first: int, last: int) -> int:
         ends = [
             self.offsets[number] + self.sizes[number]

@@ -237,7 +237,7 @@ class _Relinker:
         return bytes(data)
 
     def _symbols(self, table: Section) -> Iterator[bytes]:
-        names = self._linked.sections[table.link].data
+        names = self._linked.sections[self._image.layout.link_of(self._linked.data, table)].data
         for entry in _SYMBOL.iter_unpack(table.data):
             name_at, _, _, index, value, size = entry
             if 0 < index < _SHN_LORESERVE:
