@@ -109,7 +109,8 @@ def _plan_kernel(listing: Listing, kernel: Kernel, before: CodeNeed, after: Code
     needed = given
     if after is not before or listing.demand(kernel.name) != Demand():
         if listing.source.target not in HAS_UNIFIED_REGISTERS:
-            raise ResourceRefusal(f"resources of {listing.source.target} are not recomputed")
+            _refuse_growth(listing, kernel.name, before, after)
+            return KernelPlan(kernel=kernel, given=given, needed=given, before=before, after=before)
         _refuse_new_indexing(listing, before, after)
         needed = Resources(
             **allocate_vector_registers(given, before, after),
@@ -144,6 +145,23 @@ def _code_map(origin: Identity) -> CodeMap:
 def _cached_need(origin: Identity, name: str) -> CodeNeed:
     listing = origin.listing
     return _measure(_code_map(origin), _entry(listing, name), listing.source)
+
+
+def _refuse_growth(listing: Listing, name: str, before: CodeNeed, after: CodeNeed) -> None:
+    """Processors whose granules are not known here keep what K0 gives."""
+    old, new = before.registers, after.registers
+    pairs = (
+        (old.vgprs, new.vgprs),
+        (old.agprs, new.agprs),
+        (before.sgprs, after.sgprs),
+        (before.memory.lds_end, after.memory.lds_end),
+        (before.memory.scratch_end, after.memory.scratch_end),
+        (len(old.open_ends), len(new.open_ends)),
+    )
+    if any(used > had for had, used in pairs) or listing.demand(name) != Demand():
+        raise ResourceRefusal(
+            f"the edit uses more than K0; resources of {listing.source.target} are not recomputed"
+        )
 
 
 def _refuse_new_indexing(listing: Listing, before: CodeNeed, after: CodeNeed) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from edited_object import build_kernel, find, rebuilt_kernel
+from edited_object import build_kernel, find, rebuilt_kernel, write_kernel
 
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.listing import Listing
@@ -11,6 +11,7 @@ from asmevo.codeobject.rebuild import rebuild_listing
 from asmevo.codeobject.recover import recover
 from asmevo.codeobject.resource_records import declared_resources
 from asmevo.codeobject.resources import ResourceRefusal, compute_resources, measure_need
+from asmevo.codeobject.toolchain import assemble, link
 from asmevo.errors import CodeObjectError
 
 CODE = ["v_mov_b32_e32 v3, 0", "s_mov_b32 s7, 0", "s_endpgm"]
@@ -293,3 +294,32 @@ def test_vgprs_that_overlap_agprs_cannot_grow() -> None:
     rebuilt_kernel(listing.insert_after(0, ["s_nop 0"]))
     with pytest.raises(ResourceRefusal, match="overlap"):
         compute_resources(listing.insert_after(0, ["v_mov_b32_e32 v64, 0"]), "kernel")
+
+
+def test_processor_without_a_unified_file_keeps_what_k0_gives() -> None:
+    text = write_kernel(CODE, arch="gfx908").replace("  .amdhsa_accum_offset 4\n", "")
+    listing = recover(link(assemble(text, "gfx908")))
+
+    kept = rebuilt_kernel(listing.insert_after(0, ["s_nop 0"]))
+    assert kept.descriptor[44:] == listing.source.kernels[0].descriptor[44:]
+    with pytest.raises(ResourceRefusal, match="uses more than K0"):
+        rebuild_listing(listing.insert_after(0, ["v_mov_b32_e32 v9, 0"]))
+
+
+def test_descriptor_and_metadata_kept_as_bytes_grow_as_well() -> None:
+    data = build_kernel(CODE)
+    source = CodeObject.read(data)
+    reserved = data.index(source.kernels[0].descriptor) + 28
+    data = data[:reserved] + b"\x5a" + data[reserved + 1 :]
+    swapped = source.metadata_note.replace(b"\xab.agpr_count\x00", b"?" * 13)
+    swapped = swapped.replace(b"\xab.vgpr_count\x08", b"\xab.agpr_count\x00")
+    swapped = swapped.replace(b"?" * 13, b"\xab.vgpr_count\x08")
+    listing = recover(data.replace(source.metadata_note, swapped))
+    assert listing.has_raw_metadata
+    assert listing.raw_descriptors == {"kernel"}
+
+    kernel = rebuilt_kernel(listing.insert_after(0, ["v_mov_b32_e32 v200, 0"]))
+
+    assert kernel.fields.accum_offset == 204
+    assert kernel.metadata.vgpr_count == 201
+    assert kernel.descriptor[28] == 0x5A
