@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from asmevo.codeobject.analysis.register import RegisterSet, parse_registers
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.listing import Listing, ListingKernel
+from asmevo.errors import CodeObjectError
 
 __all__ = ["CodeMap", "CodeReach"]
 
@@ -17,6 +19,8 @@ _PC_RELATIVE = re.compile(r"^s(\d+), s\d+, ([^,]+)@(?:rel32|gotpcrel32)@(?:lo\+4
 _CALL: Final = "s_swappc_b64"
 _JUMP: Final = "s_setpc_b64"
 _ENDS: Final = frozenset({"s_endpgm", "s_endpgm_saved", "s_branch", _JUMP, "s_rfe_b64"})
+# Nested functions would cost their product; real ones have one symbol, rarely two.
+_MAX_OVERLAP: Final = 16
 _PADDING: Final = frozenset({"s_nop", "s_code_end", ".long"})
 
 
@@ -49,14 +53,19 @@ class CodeMap:
             for one in listing.symbols
             if one.first_id is not None
         }
-        self.functions = [
+        functions = [
             (self.places[one.first_id], self.places[one.last_id])
             for one in listing.symbols
             if one.type == "STT_FUNC" and one.first_id is not None and one.last_id is not None
         ]
-        self.kernels = [
+        self.kernels = sorted(
             (self.places[one.first_id], self.places[one.last_id]) for one in listing.kernels
-        ]
+        )
+        self.spans = sorted({*functions, *self.kernels})
+        """First and last place of every function and kernel."""
+        total = sum(last - first + 1 for first, last in self.spans)
+        if total > _MAX_OVERLAP * len(self.instructions) + _MAX_OVERLAP:
+            raise CodeObjectError("functions overlap too much: their resources are not worked out")
 
     def own_code(self, kernel: ListingKernel) -> tuple[Instruction, ...]:
         """The instructions of the kernel's own function."""
@@ -93,33 +102,35 @@ def _leaves(code: Sequence[Instruction], places: Mapping[int, int], span: _Span)
 
 def _has_end(instructions: Sequence[Instruction]) -> bool:
     last = next((one for one in reversed(instructions) if one.mnemonic not in _PADDING), None)
-    return last is not None and last.mnemonic in _ENDS
+    return last is None or last.mnemonic in _ENDS
 
 
 class _Walk:
-    """One search over the functions of a listing."""
+    """One search over the functions of a listing; every instruction is read once."""
 
     def __init__(self, code: CodeMap) -> None:
         self._code = code
         self._open_ends: list[str] = []
-        self._found: list[_Span] = []
+        self._covered = bytearray(len(code.instructions))
         self._pending: list[_Span] = []
+        self._has_added_outside = False
 
     def run(self, own: _Span) -> CodeReach:
         self._add(own)
         while self._pending:
-            span = self._pending.pop()
-            self._read(span, is_kernel=span == own)
-        inside = sorted({at for first, last in self._found for at in range(first, last + 1)})
+            first, last = self._pending.pop()
+            self._read((first, last), is_kernel=own[0] <= first and last <= own[1])
         return CodeReach(
-            instructions=tuple(self._code.instructions[at] for at in inside),
+            instructions=tuple(
+                one
+                for one, inside in zip(self._code.instructions, self._covered, strict=True)
+                if inside
+            ),
             open_ends=tuple(dict.fromkeys(self._open_ends)),
         )
 
     def _read(self, span: _Span, *, is_kernel: bool) -> None:
         code = self._code.instructions[span[0] : span[1] + 1]
-        if not _has_end(code):
-            self._call_anything("it runs off its end")
         known: RegisterSet = 0
         for one in code:
             if one.id in self._code.entered:
@@ -144,13 +155,12 @@ class _Walk:
             known &= ~parse_registers(",".join(one.operands.split(",")[:2]))
 
     def _enter(self, place: int) -> None:
-        if any(first <= place <= last for first, last in self._found):
+        if self._covered[place]:
             return
-        spans = [
-            one for one in (*self._code.functions, *self._code.kernels) if one[0] <= place <= one[1]
-        ]
-        if spans:
-            self._add(spans[0])
+        # Starts are sorted: the last function or kernel that begins at or before the place.
+        number = bisect_right(self._code.spans, (place, len(self._covered))) - 1
+        if number >= 0 and place <= self._code.spans[number][1]:
+            self._add(self._code.spans[number])
         else:
             self._add_outside()
 
@@ -160,13 +170,24 @@ class _Walk:
 
     def _add_outside(self) -> None:
         """All code that belongs to no kernel."""
+        if self._has_added_outside:
+            return
+        self._has_added_outside = True
         position = 0
-        for first, last in (*sorted(self._code.kernels), (len(self._code.instructions), 0)):
+        for first, last in (*self._code.kernels, (len(self._code.instructions), 0)):
             if first > position:
                 self._add((position, first - 1))
             position = max(position, last + 1)
 
     def _add(self, span: _Span) -> None:
-        if span not in self._found:
-            self._found.append(span)
-            self._pending.append(span)
+        """Cover what is not covered yet, and have it read."""
+        first, last = span
+        if not _has_end(self._code.instructions[first : last + 1]):
+            self._call_anything("it runs off its end")
+        at = self._covered.find(0, first, last + 1)
+        while at >= 0:
+            end = self._covered.find(1, at, last + 1)
+            end = last + 1 if end < 0 else end
+            self._covered[at:end] = b"\1" * (end - at)
+            self._pending.append((at, end - 1))
+            at = self._covered.find(0, end, last + 1)

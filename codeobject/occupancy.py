@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from asmevo.codeobject.resource_records import Resources, round_up
-from asmevo.codeobject.resources import MAX_LDS_BYTES, USUAL_LDS_BYTES
+from asmevo.codeobject.resource_records import Resources, lds_bytes, round_up
 from asmevo.codeobject.target import HAS_UNIFIED_REGISTERS
 from asmevo.errors import UsageError
 
-__all__ = ["Occupancy", "compute_occupancy"]
+__all__ = ["MAX_WORKGROUP", "Occupancy", "compute_occupancy"]
 
 _WAVE_SIZE: Final = 64
 _SIMDS: Final = 4
@@ -23,7 +22,8 @@ _WAVE_SLOTS: Final = 8
 _VGPRS: Final = 512
 _SGPRS: Final = 800
 _BARRIERS: Final = 16
-_MAX_WORKGROUP: Final = 1024
+MAX_WORKGROUP: Final = 1024
+"""Work-items."""
 _LDS_GRANULE: Final = {"gfx950": 1280}
 _USUAL_LDS_GRANULE: Final = 512
 
@@ -46,7 +46,7 @@ def compute_occupancy(
     """For launches with workgroups of `workgroup_size` work-items and so much dynamic LDS."""
     if target not in HAS_UNIFIED_REGISTERS:
         raise UsageError(f"occupancy of {target} is not known")
-    if not 1 <= workgroup_size <= _MAX_WORKGROUP or dynamic_lds < 0:
+    if not 1 <= workgroup_size <= MAX_WORKGROUP or dynamic_lds < 0:
         raise UsageError(
             f"no workgroup has {workgroup_size} work-items, {dynamic_lds} bytes of LDS"
         )
@@ -62,7 +62,7 @@ def compute_occupancy(
         workgroups["barriers"] = _BARRIERS
     granule = _LDS_GRANULE.get(target, _USUAL_LDS_GRANULE)
     if lds := round_up(resources.group_segment_size + dynamic_lds, granule):
-        workgroups["lds"] = MAX_LDS_BYTES.get(target, USUAL_LDS_BYTES) // lds
+        workgroups["lds"] = lds_bytes(target) // lds
     limit = min(workgroups, key=lambda name: workgroups[name])
     count = workgroups[limit]
     return Occupancy(workgroups=count, waves_per_simd=-(-count * waves // _SIMDS), limit=limit)

@@ -18,11 +18,14 @@ __all__ = [
     "Resources",
     "declared_resources",
     "granules",
+    "lds_bytes",
     "round_up",
 ]
 
 VGPR_GRANULE: Final = 8
 SGPR_GRANULE: Final = 16
+_LDS_BYTES: Final = {"gfx950": 160 << 10}
+_USUAL_LDS_BYTES: Final = 64 << 10
 
 
 class ResourceRefusal(CodeObjectError):
@@ -82,3 +85,8 @@ def granules(count: int, granule: int) -> int:
 def round_up(value: int, granule: int) -> int:
     """The next multiple of `granule`."""
     return -(-value // granule) * granule
+
+
+def lds_bytes(target: str) -> int:
+    """LDS of a compute unit, and the most that one workgroup may have."""
+    return _LDS_BYTES.get(target, _USUAL_LDS_BYTES)

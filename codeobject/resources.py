@@ -12,7 +12,6 @@ was asked for; they vanish only with the last instruction that could reach them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -22,6 +21,7 @@ from asmevo.codeobject.code_reach import CodeMap
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.listing import Demand, Identity, Listing, ListingKernel
 from asmevo.codeobject.memory_use import find_memory_use
+from asmevo.codeobject.occupancy import MAX_WORKGROUP, compute_occupancy
 from asmevo.codeobject.register_allocation import (
     allocate_scalar_registers,
     allocate_vector_registers,
@@ -32,13 +32,12 @@ from asmevo.codeobject.resource_records import (
     ResourceRefusal,
     Resources,
     declared_resources,
+    lds_bytes,
     round_up,
 )
 from asmevo.codeobject.target import HAS_ARCHITECTED_FLAT_SCRATCH, HAS_UNIFIED_REGISTERS
 
 __all__ = [
-    "MAX_LDS_BYTES",
-    "USUAL_LDS_BYTES",
     "CodeNeed",
     "KernelPlan",
     "ResourceRefusal",
@@ -50,9 +49,6 @@ __all__ = [
 
 _MAX_TOTAL_VGPRS: Final = 512
 _MAX_ACCUM_OFFSET: Final = 256
-MAX_LDS_BYTES: Final[Mapping[str, int]] = {"gfx950": 160 << 10}
-"""LDS of a workgroup; 64 KiB for processors that are not named."""
-USUAL_LDS_BYTES: Final = 64 << 10
 _MAX_SCRATCH_BYTES: Final = 128 << 10
 _DYNAMIC_LDS: Final = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
 
@@ -119,6 +115,7 @@ def _plan_kernel(listing: Listing, kernel: Kernel, before: CodeNeed, after: Code
             private_segment_size=_private_segment(listing, kernel, before, after),
         )
         _refuse_beyond_hardware(needed, listing.source.target, kernel.name)
+        _refuse_workgroup(kernel, given, needed, listing.source.target)
     return KernelPlan(kernel=kernel, given=given, needed=needed, before=before, after=after)
 
 
@@ -228,11 +225,24 @@ def _extra_sgprs(registers: RegisterUse, source: CodeObject) -> int:
     return 2 if registers.uses_vcc else 0
 
 
+def _refuse_workgroup(kernel: Kernel, given: Resources, needed: Resources, target: str) -> None:
+    """A workgroup as large as K0 takes must fit on one compute unit still."""
+    size = kernel.metadata.max_workgroup_size
+    if needed == given or not 1 <= size <= MAX_WORKGROUP:
+        return
+    before, after = (compute_occupancy(one, target, workgroup_size=size) for one in (given, needed))
+    if before.workgroups and not after.workgroups:
+        raise ResourceRefusal(
+            f"{kernel.name[:120]} takes workgroups of {size}; one would not fit any more: "
+            f"{needed.allocated_vgprs} vector registers, {needed.allocated_sgprs} SGPRs a wave"
+        )
+
+
 def _refuse_beyond_hardware(needed: Resources, target: str, name: str) -> None:
     limits = (
         ("vector registers", needed.allocated_vgprs, _MAX_TOTAL_VGPRS),
         ("VGPRs", needed.accum_offset, _MAX_ACCUM_OFFSET),
-        ("bytes of LDS", needed.group_segment_size, MAX_LDS_BYTES.get(target, USUAL_LDS_BYTES)),
+        ("bytes of LDS", needed.group_segment_size, lds_bytes(target)),
         ("bytes of scratch", needed.private_segment_size, _MAX_SCRATCH_BYTES),
     )
     for what, count, most in limits:

@@ -323,3 +323,14 @@ def test_descriptor_and_metadata_kept_as_bytes_grow_as_well() -> None:
     assert kernel.fields.accum_offset == 204
     assert kernel.metadata.vgpr_count == 201
     assert kernel.descriptor[28] == 0x5A
+
+
+def test_largest_workgroup_must_fit_still() -> None:
+    text = write_kernel(CODE).replace(
+        ".max_flat_workgroup_size: 64", ".max_flat_workgroup_size: 1024"
+    )
+    listing = recover(link(assemble(text, "gfx942")))
+
+    rebuilt_kernel(listing.insert_after(0, ["v_mov_b32_e32 v127, 0"]))
+    with pytest.raises(ResourceRefusal, match="workgroups of 1024; one would not fit"):
+        rebuild_listing(listing.insert_after(0, ["v_mov_b32_e32 v128, 0"]))
