@@ -11,6 +11,7 @@ __all__ = [
     "capture_preload_library",
     "emulator_folder",
     "emulator_library",
+    "hold_library",
     "page_watch_library",
     "shim_library",
 ]
@@ -46,6 +47,11 @@ def capture_library() -> Path:
 def capture_preload_library() -> Path:
     """What brings the capture library into a program that is captured from its start."""
     return _get("libasmevo_capture_preload.so")
+
+
+def hold_library() -> Path:
+    """What keeps captured addresses free in a replay worker, for LD_PRELOAD."""
+    return _get("libasmevo_hold.so")
 
 
 def page_watch_library() -> Path:

@@ -1,16 +1,31 @@
-"""Keeps captured addresses free until the replay maps them: the first thing a worker does.
+"""Keeps captured addresses free until the replay maps them: the first thing in a worker's life.
 
-Libraries, the HIP runtime's own heap among them, take whatever addresses the kernel gives. A
-mapping that is made before they are loaded keeps them away from the addresses that a bundle needs.
+Libraries, the HIP runtime's own heap among them, take whatever addresses the kernel gives. The C
+library `hold/hold.c`, preloaded into the worker, reserves what a bundle needs before Python starts.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["AddressTakenError", "find_holder", "map_at", "unmap"]
+from asmevo import native
+from asmevo.replay.layout import Mapping as MemoryMapping
+from asmevo.replay.layout import Memory
+
+__all__ = [
+    "AddressTakenError",
+    "find_holder",
+    "hold_environment",
+    "map_at",
+    "unmap",
+    "write_ranges",
+]
+
+_ATTEMPTS = 32
+"""Layouts that a worker tries; each costs the start of the program without Python's."""
 
 _PROT_NONE, _PROT_READ, _PROT_WRITE = 0, 1, 2
 _MAP_PRIVATE, _MAP_ANONYMOUS = 0x02, 0x20
@@ -51,8 +66,35 @@ def find_holder(address: int, size_bytes: int) -> str:
     return "no mapping of this process"
 
 
+def write_ranges(mappings: Iterable[MemoryMapping]) -> int:
+    """A file descriptor with what a worker is to reserve; the caller closes it."""
+    lines = (
+        f"{one.address:x} {one.size_bytes:x} {int(one.memory is not Memory.DEVICE)}\n"
+        for one in mappings
+    )
+    descriptor = os.memfd_create("asmevo-ranges", 0)
+    os.write(descriptor, "".join(lines).encode())
+    return descriptor
+
+
+def hold_environment(environment: Mapping[str, str], ranges: int, results: int) -> dict[str, str]:
+    """The environment of a program that reserves the ranges before its own code runs.
+
+    Args:
+        environment: of the program without that.
+        ranges: from `write_ranges`; inherited.
+        results: where a message goes when an address stays taken; inherited.
+    """
+    libraries = [str(native.hold_library()), *filter(None, [environment.get("LD_PRELOAD")])]
+    return {
+        **environment,
+        "LD_PRELOAD": ":".join(libraries),
+        "ASMEVO_REPLAY_HOLD": f"{ranges} {results} {_ATTEMPTS - 1}",
+    }
+
+
 def map_at(address: int, size_bytes: int, *, accessible: bool) -> None:
-    """Map anonymous memory at exactly this page-aligned range.
+    """Map anonymous memory at exactly this page-aligned range of this process.
 
     Raises:
         AddressTakenError: Something is mapped there, or nothing can be.

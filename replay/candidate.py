@@ -19,6 +19,8 @@ class CandidateCheck:
             ReplayError: The bundle's own code object does not fit its dispatch.
         """
         dispatch = bundle.manifest.dispatch
+        symbols = (region.symbol for region in bundle.manifest.regions)
+        self._globals = {symbol for symbol in symbols if symbol is not None}
         try:
             self.k0 = CodeObject.read(bundle.code_object())
             self.kernel = self.k0.kernel(dispatch.kernel)
@@ -33,6 +35,9 @@ class CandidateCheck:
             kernel = candidate.kernel(self.kernel.name)
         except CodeObjectError as error:
             return str(error)
+        known = {symbol.name for symbol in (*candidate.dynamic_symbols, *candidate.symbols)}
+        if missing := sorted(self._globals - known):
+            return f"module global {missing[0]} is missing"
         if kernel.kernarg_segment_size != self.kernel.kernarg_segment_size:
             return (
                 f"kernel {kernel.name} takes {kernel.kernarg_segment_size} bytes of arguments, "

@@ -13,18 +13,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from asmevo.capture.bundle import Bundle, open_bundle
+from asmevo.capture.bundle import open_bundle
 from asmevo.errors import AsmevoError, BundleError, MissingToolError, ReplayError, UsageError
 from asmevo.files import read_bounded
 from asmevo.host_memory import available_bytes
 from asmevo.replay.candidate import CandidateCheck
-from asmevo.replay.comparison import RegionFacts
 from asmevo.replay.device import Device
 from asmevo.replay.job import CandidateOrder, Event, Job
+from asmevo.replay.layout import plan_hold
 from asmevo.replay.options import OracleOptions
 from asmevo.replay.process import WorkerProcess
 from asmevo.replay.records import ObjectResult, ReplayResult
 from asmevo.replay.region_types import TypeHints, describe_regions, find_store_facts
+from asmevo.replay.restorable import describe_restoration, find_old_image, refuse_unrestorable
 from asmevo.verdict import Status, Verdict
 
 __all__ = ["ReplaySession", "replay"]
@@ -78,7 +79,12 @@ class ReplaySession:
         with open_bundle(bundle_path) as bundle:
             manifest = bundle.manifest
             self._check = CandidateCheck(bundle)
-            facts = _describe_regions(bundle, self._check, types or TypeHints())
+            k0, kernel = self._check.k0, self._check.kernel
+            stores = find_store_facts(k0, kernel)
+            refuse_unrestorable(bundle, k0, kernel, stores)
+            facts = describe_regions(bundle, k0, kernel, stores, types or TypeHints())
+            old_image = find_old_image(bundle, k0)
+            self.notes = describe_restoration(bundle)
         arch = manifest.dispatch.arch.partition(":")[0]
         if device.chip is not None and device.chip.arch != arch:
             raise UsageError(
@@ -92,11 +98,13 @@ class ReplaySession:
             repeats=repeats,
             options=options or OracleOptions(),
             facts=facts,
+            old_image=None if old_image is None else (old_image.start, old_image.stop),
         )
         # Out of a candidate's reach: the worker's own memory, which holds what it is compared with.
         fenced = replace(device, discrete=True) if device.chip is not None else device
         self._environment = fenced.environment()
         self._timeout_s = timeout_s
+        self._held = plan_hold(manifest.regions)
         size = sum(region.size_bytes for region in manifest.regions)
         _require_memory(bundle_path, size)
         self._transfer_s = _TRANSFER_BASE_S + size / _TRANSFER_BYTES_PER_S
@@ -175,7 +183,7 @@ class ReplaySession:
         message = ""
         for _ in range(_START_ATTEMPTS):
             self.close()
-            self._worker = WorkerProcess(self._environment)
+            self._worker = WorkerProcess(self._environment, self._held)
             self._worker.send(self._job.to_line())
             first = self._receive_restored(self._worker)
             if first["event"] == Event.RESTORED:
@@ -256,13 +264,6 @@ def _require_memory(bundle_path: Path, size_bytes: int) -> None:
         )
 
 
-def _describe_regions(
-    bundle: Bundle, check: CandidateCheck, hints: TypeHints
-) -> tuple[RegionFacts, ...]:
-    stores = find_store_facts(check.k0, check.kernel)
-    return describe_regions(bundle, check.k0, check.kernel, stores, hints)
-
-
 def _make_error(message: Mapping[str, Any]) -> AsmevoError:
     """The worker's error as ours."""
     kinds = {kind.__name__: kind for kind in (BundleError, MissingToolError)}
@@ -311,6 +312,7 @@ def replay(
             bundle=str(bundle_path),
             kernel=session.kernel,
             device=str(device),
+            notes=session.notes,
             k0=session.k0,
             candidates=tuple(
                 session.run(path, changes_arithmetic=changes_arithmetic) for path in candidates

@@ -9,16 +9,17 @@ import contextlib
 import ctypes
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hip import hip as _hip_module
 
-from asmevo.errors import DeviceError, MissingToolError
+from asmevo.errors import DeviceError, MissingToolError, ReplayError
 from asmevo.replay.findings import Finding
 from asmevo.replay.numeric import Bytes
 
-__all__ = ["EmulatorReport", "EventTimer", "HipFailure", "HipRuntime", "Kernel"]
+__all__ = ["EmulatorReport", "EventTimer", "HipFailure", "HipRuntime", "Kernel", "PhysicalMemory"]
 
 hip: Any = _hip_module  # hip-python's own annotations are incomplete
 
@@ -34,11 +35,17 @@ class HipFailure(DeviceError):
     """A HIP call returned an error."""
 
 
-def _call(name: str, *arguments: Any) -> Any:
-    """Call a HIP function; what it returns besides the status, or None."""
+def _call_all(name: str, *arguments: Any) -> list[Any]:
+    """Call a HIP function; everything that it returns besides the status."""
     status, *values = getattr(hip, name)(*arguments)
     if int(status) != 0:
         raise HipFailure(f"{name} returned {status.name} ({int(status)})")
+    return list(values)
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    """Call a HIP function; the first thing that it returns besides the status, or None."""
+    values = _call_all(name, *arguments)
     return values[0] if values else None
 
 
@@ -48,6 +55,14 @@ def _device_properties() -> Any:
     properties.location.type = hip.hipMemLocationType.hipMemLocationTypeDevice
     properties.location.id = 0
     return properties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhysicalMemory:
+    """Device memory that has an address only while it is mapped."""
+
+    handle: Any
+    size_bytes: int
 
 
 class Kernel:
@@ -80,9 +95,10 @@ class Kernel:
         extra_address = ctypes.addressof(extra)
         _call("hipModuleLaunchKernel", self._function, *geometry, None, None, extra_address)
 
-    def variable_address(self, name: str) -> int:
-        """Where the runtime has put a variable of the code object."""
-        return int(_call("hipModuleGetGlobal", self._module, name.encode())) & (1 << 64) - 1
+    def find_global(self, name: str) -> tuple[int, int]:
+        """Where a variable of the code object is, and its size in bytes."""
+        address, size = _call_all("hipModuleGetGlobal", self._module, name.encode())
+        return int(address) & (1 << 64) - 1, int(size)
 
     def close(self) -> None:
         """Unload the code object."""
@@ -121,19 +137,47 @@ class HipRuntime:
         # The address is a hint to ROCm: another one comes without an error.
         return got == address
 
-    def back(self, address: int, size_bytes: int) -> None:
-        """Put device memory behind reserved addresses."""
+    def reserve(self, size_bytes: int) -> int:
+        """Reserve addresses wherever there is room."""
+        return int(_call("hipMemAddressReserve", size_bytes, 0, 0, 0))
+
+    def create_memory(self, size_bytes: int) -> PhysicalMemory:
+        """Device memory without an address."""
         handle = _call("hipMemCreate", size_bytes, _device_properties(), 0)
-        _call("hipMemMap", address, size_bytes, 0, handle, 0)
+        return PhysicalMemory(handle=handle, size_bytes=size_bytes)
+
+    def map_memory(self, address: int, memory: PhysicalMemory) -> None:
+        """Put device memory behind reserved addresses."""
+        _call("hipMemMap", address, memory.size_bytes, 0, memory.handle, 0)
         access = hip.hipMemAccessDesc()
         access.location.type = hip.hipMemLocationType.hipMemLocationTypeDevice
         access.location.id = 0
         access.flags = hip.hipMemAccessFlags.hipMemAccessFlagsProtReadWrite
-        _call("hipMemSetAccess", address, size_bytes, access, 1)
+        _call("hipMemSetAccess", address, memory.size_bytes, access, 1)
+
+    def unmap_memory(self, address: int, memory: PhysicalMemory) -> None:
+        """Take it away again; its contents stay."""
+        _call("hipMemUnmap", address, memory.size_bytes)
 
     def register_host(self, address: int, size_bytes: int) -> None:
-        """Pin host memory for the device."""
+        """Pin host memory for the device.
+
+        Raises:
+            ReplayError: The device sees it at another address.
+        """
         _call("hipHostRegister", address, size_bytes, 0)
+        seen = int(_call("hipHostGetDevicePointer", address, 0))
+        if seen != address:
+            raise ReplayError(f"pinned memory of 0x{address:x} is at 0x{seen:x} for the device")
+
+    def copy(self, target: int, source: int, size_bytes: int) -> None:
+        """Copy on the device."""
+        kind = hip.hipMemcpyKind.hipMemcpyDefault
+        _call("hipMemcpy", target, source, size_bytes, kind)
+
+    def fill(self, address: int, byte: int, size_bytes: int) -> None:
+        """Set every byte."""
+        _call("hipMemset", address, byte, size_bytes)
 
     def write(self, address: int, data: Bytes) -> None:
         """Copy to a device address; the array must be contiguous."""

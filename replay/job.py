@@ -41,6 +41,8 @@ class Job:
     repeats: int
     options: OracleOptions
     facts: tuple[RegionFacts, ...]
+    old_image: tuple[int, int] | None = None
+    """Addresses from and to which K0 was loaded in the program; nothing may point there."""
 
     def to_line(self) -> str:
         """As a line of JSON."""
@@ -55,7 +57,9 @@ class Job:
             for item in data.pop("facts")
         )
         options = OracleOptions.from_json(data.pop("options"))
-        return cls(**data, options=options, facts=facts)
+        image = data.pop("old_image")
+        old_image = None if image is None else (int(image[0]), int(image[1]))
+        return cls(**data, options=options, facts=facts, old_image=old_image)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,11 @@ from enum import StrEnum
 from asmevo.capture.manifest import Region, RegionKind
 from asmevo.errors import ReplayError
 
-__all__ = ["PAGE_BYTES", "Guard", "Mapping", "Memory", "plan_mappings"]
+__all__ = ["PAGE_BYTES", "Guard", "Mapping", "Memory", "plan_hold", "plan_mappings"]
 
 PAGE_BYTES = 4096
+_DEVICE_GRANULE_BYTES = 2 << 20
+"""What ROCm's runtime maps device memory in."""
 _ADDRESS_END = 1 << 64
 
 
@@ -90,17 +92,31 @@ class Mapping:
         return tuple(found)
 
 
+def plan_hold(regions: Sequence[Region]) -> tuple[Mapping, ...]:
+    """The mappings to reserve before the runtime says how large its granules are.
+
+    Raises:
+        ReplayError: The regions cannot be mapped at all.
+    """
+    try:
+        return plan_mappings(regions, device_granularity=_DEVICE_GRANULE_BYTES)
+    except ReplayError:  # two kinds of memory in a large granule: fine where granules are pages
+        return plan_mappings(regions, device_granularity=PAGE_BYTES)
+
+
 def plan_mappings(regions: Sequence[Region], *, device_granularity: int) -> tuple[Mapping, ...]:
     """The mappings that hold all regions, ascending; device memory in granules of the given size.
 
+    Module globals are not among them: they are where the loader puts them.
+
     Raises:
-        ReplayError: A region's kind cannot be restored, or two kinds of memory share a granule.
+        ReplayError: Two kinds of memory share a granule, or a region has no place.
     """
     planned: list[Mapping] = []
     for region in sorted(regions, key=lambda region: region.address):
-        memory = _MEMORY_OF_KIND.get(region.kind)
-        if memory is None:
-            raise ReplayError(f"region {region.index} is a {region.kind}: replay cannot restore it")
+        if region.kind is RegionKind.MODULE_GLOBAL:
+            continue
+        memory = _MEMORY_OF_KIND[region.kind]
         granule = device_granularity if memory is Memory.DEVICE else PAGE_BYTES
         start = region.address // granule * granule
         end = -(-(region.address + region.size_bytes) // granule) * granule

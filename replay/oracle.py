@@ -19,7 +19,8 @@ from asmevo.replay.launch_plan import LaunchSetting, plan_candidate, plan_k0
 from asmevo.replay.launcher import Launcher, combine_measurements
 from asmevo.replay.numeric import FLOATS
 from asmevo.replay.records import Measurement, ObjectResult
-from asmevo.replay.restore import Chunks, MemoryImage, RestoredMemory, read_chunks
+from asmevo.replay.restore import MemoryImage, RestoredMemory
+from asmevo.replay.restore_chunks import Chunks, read_chunks
 from asmevo.replay.rules import BoundedRule, EitherRule, ElementRule
 from asmevo.verdict import Status, Verdict
 
@@ -68,6 +69,7 @@ class Oracle:
         run = _Run(self._memory, self._launcher)
         try:
             run.kernel = Kernel(data, self._bundle.manifest.dispatch.kernel)
+            self._memory.find_globals(run.kernel)
             verdict = judge(run)
             run.kernel.close()
         except HipFailure as failure:

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from asmevo.errors import ReplayError
+from asmevo.replay.address_hold import hold_environment, write_ranges
+from asmevo.replay.layout import Mapping as MemoryMapping
 
 __all__ = ["WorkerProcess"]
 
@@ -26,20 +28,21 @@ _MESSAGE_LIMIT_BYTES = 64 << 20
 class WorkerProcess:
     """A worker, which may hang or die at any time. Close it in any case."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        """Start it with this environment."""
+    def __init__(self, environment: Mapping[str, str], held: Iterable[MemoryMapping]) -> None:
+        """Start it with this environment; it reserves `held` before anything else."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._buffer = bytearray()
         self._results, results_end = os.pipe()
         life_end, self._life = os.pipe()
+        ranges = write_ranges(held)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "asmevo.replay.worker", str(results_end), str(life_end)],
                 stdin=subprocess.PIPE,
                 stdout=self._log,
                 stderr=self._log,
-                env=dict(environment),
-                pass_fds=(results_end, life_end),
+                env=hold_environment(environment, ranges, results_end),
+                pass_fds=(results_end, life_end, ranges),
                 start_new_session=True,
             )
         except OSError:
@@ -50,6 +53,7 @@ class WorkerProcess:
         finally:
             os.close(results_end)
             os.close(life_end)
+            os.close(ranges)
 
     @property
     def pid(self) -> int:

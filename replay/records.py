@@ -79,6 +79,8 @@ class ReplayResult:
     bundle: str
     kernel: str
     device: str
+    notes: tuple[str, ...] = ()
+    """What was not as in the captured program."""
     k0: ObjectResult
     candidates: tuple[ObjectResult, ...]
 

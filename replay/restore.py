@@ -6,67 +6,68 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from asmevo.capture.bundle import Bundle, Moment
-from asmevo.capture.manifest import Region
+from asmevo.capture.bundle import Bundle
+from asmevo.capture.manifest import Region, RegionKind
 from asmevo.replay import layout
 from asmevo.replay.address_hold import AddressTakenError, unmap
 from asmevo.replay.compare import RegionComparer
 from asmevo.replay.comparison import Comparison, GuardDifference, RegionFacts
-from asmevo.replay.hip_runtime import HipRuntime
+from asmevo.replay.hip_runtime import HipFailure, HipRuntime, Kernel
 from asmevo.replay.numeric import Bytes
+from asmevo.replay.pristine import PristineCopy
+from asmevo.replay.restore_chunks import CHUNK_BYTES, Chunks
 from asmevo.replay.rules import ElementRule
 
-__all__ = ["CHUNK_BYTES", "Chunks", "MemoryImage", "RestoredMemory", "read_chunks"]
+__all__ = ["MemoryImage", "RestoredMemory"]
 
-CHUNK_BYTES = 4 << 20
-"""Memory is compared and kept in chunks of this size."""
 # A result that depends on bytes outside every region differs between launches with the one and
 # with the other.
 _GUARD_PATTERNS = (0xA5, 0x5C)
 
-Chunks = Iterator[tuple[int, Bytes]]
-
-
-def read_chunks(pieces: Iterable[bytes], *, size_bytes: int = CHUNK_BYTES) -> Chunks:
-    """Cut a stream into chunks of one size, each with its offset; the last may be shorter."""
-    offset, rest = 0, bytearray()
-    for piece in pieces:
-        rest += piece
-        while len(rest) >= size_bytes:
-            yield offset, np.frombuffer(bytes(rest[:size_bytes]), dtype=np.uint8)
-            del rest[:size_bytes]
-            offset += size_bytes
-    if rest:
-        yield offset, np.frombuffer(bytes(rest), dtype=np.uint8)
-
 
 class MemoryImage:
-    """Contents of all regions: those of a base image but for the chunks that differ from it."""
+    """Contents of all regions: those of the pristine copy but for the chunks that differ."""
 
-    def __init__(self, base: Mapping[int, Bytes], changed: Mapping[tuple[int, int], Bytes]) -> None:
-        """`base` by region index; `changed` by region index and offset."""
-        self._base = base
+    def __init__(self, pristine: PristineCopy, changed: Mapping[tuple[int, int], Bytes]) -> None:
+        """`changed` by region index and offset."""
+        self._pristine = pristine
         self._changed = changed
 
     def chunks(self, region: Region) -> Chunks:
         """A region's content."""
-        content = self._base[region.index]
-        for offset in range(0, content.size, CHUNK_BYTES):
-            changed = self._changed.get((region.index, offset))
-            yield offset, content[offset : offset + CHUNK_BYTES] if changed is None else changed
+        for offset in range(0, region.size_bytes, CHUNK_BYTES):
+            content = self._changed.get((region.index, offset))
+            if content is None:
+                size = min(CHUNK_BYTES, region.size_bytes - offset)
+                with self._pristine.mapped():
+                    content = self._pristine.read(region, offset, size)
+            yield offset, content
 
 
 class RestoredMemory:
     """A bundle's regions in the memory of this process, and their contents before the dispatch."""
 
-    def __init__(self, bundle: Bundle, runtime: HipRuntime, held: Iterable[layout.Mapping]) -> None:
-        """Put memory behind the held addresses and read the contents from the bundle.
+    def __init__(
+        self,
+        bundle: Bundle,
+        runtime: HipRuntime,
+        held: Iterable[layout.Mapping],
+        old_image: tuple[int, int] | None = None,
+    ) -> None:
+        """Put memory behind the held addresses and take the contents from the bundle.
+
+        Args:
+            bundle: What to restore.
+            runtime: The device.
+            held: What was reserved for it.
+            old_image: Where nothing in the contents may point: K0 is not there any more.
 
         Raises:
             AddressTakenError: Something is where a mapping must be.
+            ReplayError: The contents point into the old image.
         """
         self.regions: Sequence[Region] = bundle.manifest.regions
-        self._bundle, self._runtime = bundle, runtime
+        self._runtime = runtime
         self._pattern = 0
         for mapping in held:
             if mapping.memory is layout.Memory.DEVICE:
@@ -75,7 +76,12 @@ class RestoredMemory:
             self.regions, device_granularity=runtime.granularity_bytes()
         )
         self._place()
-        self._pristine = {region.index: self._load(region) for region in self.regions}
+        self._places = {
+            region.index: region.address
+            for region in self.regions
+            if region.kind is not RegionKind.MODULE_GLOBAL
+        }
+        self.pristine = PristineCopy(bundle, runtime, old_image)
 
     def _place(self) -> None:
         runtime = self._runtime
@@ -84,40 +90,46 @@ class RestoredMemory:
             if not runtime.reserve_at(mapping.address, mapping.size_bytes):
                 raise AddressTakenError(mapping.address, mapping.size_bytes)
         for mapping in devices:
-            runtime.back(mapping.address, mapping.size_bytes)
+            memory = runtime.create_memory(mapping.size_bytes)
+            runtime.map_memory(mapping.address, memory)
         for mapping in self._mappings:
             if mapping.memory is not layout.Memory.DEVICE:
                 runtime.register_host(mapping.address, mapping.size_bytes)
 
-    def _load(self, region: Region) -> Bytes:
-        content = np.empty(region.size_bytes, dtype=np.uint8)
-        for offset, chunk in read_chunks(self._bundle.region_chunks(region, Moment.BEFORE)):
-            content[offset : offset + chunk.size] = chunk
-        return content
+    def find_globals(self, kernel: Kernel) -> None:
+        """Note where the loader put the module globals of a code object that is about to run.
+
+        Raises:
+            HipFailure: It has no such variable, or a smaller one.
+        """
+        for region in self.regions:
+            if region.kind is not RegionKind.MODULE_GLOBAL:
+                continue
+            assert region.symbol is not None  # the engine refuses a bundle without
+            address, size = kernel.find_global(region.symbol)
+            if size < region.size_bytes:
+                raise HipFailure(
+                    f"{region.symbol} has {size} bytes, {region.size_bytes} were captured"
+                )
+            self._places[region.index] = address
 
     def restore(self, *, second_state: bool = False) -> None:
         """Bring everything to the state before the dispatch, guards to one of two patterns."""
-        for region in self.regions:
-            content = self._pristine[region.index]
-            for offset in range(0, content.size, CHUNK_BYTES):
-                chunk = content[offset : offset + CHUNK_BYTES]
-                self._runtime.write(region.address + offset, chunk)
+        self.pristine.copy_to([(region, self._places[region.index]) for region in self.regions])
         self._pattern = int(second_state)
         for guard in self._guards():
-            fill = np.full(guard.size_bytes, _GUARD_PATTERNS[self._pattern], dtype=np.uint8)
-            self._runtime.write(guard.address, fill)
+            self._runtime.fill(guard.address, _GUARD_PATTERNS[self._pattern], guard.size_bytes)
 
     def snapshot(self) -> MemoryImage:
         """The present contents of all regions."""
         changed = {}
-        for region in self.regions:
-            pristine = self._pristine[region.index]
-            for offset in range(0, pristine.size, CHUNK_BYTES):
-                expected = pristine[offset : offset + CHUNK_BYTES]
-                actual = self._read(region.address + offset, expected.size)
-                if not np.array_equal(actual, expected):
-                    changed[region.index, offset] = actual
-        return MemoryImage(self._pristine, changed)
+        with self.pristine.mapped():
+            for region in self.regions:
+                pairs = zip(self.pristine.chunks(region), self.chunks(region), strict=True)
+                for (offset, expected), (_, actual) in pairs:
+                    if not np.array_equal(actual, expected):
+                        changed[region.index, offset] = actual
+        return MemoryImage(self.pristine, changed)
 
     def compare(
         self,
@@ -140,16 +152,18 @@ class RestoredMemory:
             guards: whether to compare them.
         """
         differences, outcomes = [], []
-        for region in self.regions:
-            chunks = expected(region)
-            if chunks is None:
-                continue
-            comparer = RegionComparer(facts[region.index], rule(region.index))
-            for offset, chunk in chunks:
-                comparer.feed(offset, chunk, self._read(region.address + offset, chunk.size))
-            outcomes.append(comparer.outcome())
-            if (difference := comparer.finish()) is not None:
-                differences.append(difference)
+        with self.pristine.mapped():
+            for region in self.regions:
+                chunks = expected(region)
+                if chunks is None:
+                    continue
+                comparer = RegionComparer(facts[region.index], rule(region.index))
+                place = self._places[region.index]
+                for offset, chunk in chunks:
+                    comparer.feed(offset, chunk, self._read(place + offset, chunk.size))
+                outcomes.append(comparer.outcome())
+                if (difference := comparer.finish()) is not None:
+                    differences.append(difference)
         return Comparison(
             against=against,
             launch=launch,
@@ -163,7 +177,7 @@ class RestoredMemory:
         """The present content of a region."""
         for offset in range(0, region.size_bytes, CHUNK_BYTES):
             size = min(CHUNK_BYTES, region.size_bytes - offset)
-            yield offset, self._read(region.address + offset, size)
+            yield offset, self._read(self._places[region.index] + offset, size)
 
     def find_guard_difference(self) -> GuardDifference | None:
         """The first guard byte that the launch changed."""

@@ -26,7 +26,7 @@ from asmevo.native import page_watch_library
 from asmevo.replay.address_hold import AddressTakenError, map_at, unmap
 from asmevo.replay.hip_runtime import EmulatorReport, HipFailure, HipRuntime, Kernel
 from asmevo.replay.layout import PAGE_BYTES, Mapping, Memory, plan_mappings
-from asmevo.replay.restore import read_chunks
+from asmevo.replay.restore_chunks import read_chunks
 
 __all__ = ["main"]
 
@@ -93,7 +93,8 @@ def _place(mappings: Sequence[Mapping], runtime: HipRuntime) -> None:
             unmap(mapping.address, mapping.size_bytes)
             if not runtime.reserve_at(mapping.address, mapping.size_bytes):
                 raise AddressTakenError(mapping.address, mapping.size_bytes)
-            runtime.back(mapping.address, mapping.size_bytes)
+            memory = runtime.create_memory(mapping.size_bytes)
+            runtime.map_memory(mapping.address, memory)
         elif mapping.memory is Memory.PINNED:
             runtime.register_host(mapping.address, mapping.size_bytes)
 
@@ -102,7 +103,7 @@ def _write(bundle: Bundle, runtime: HipRuntime, kernel: Kernel) -> None:
     for region in bundle.manifest.regions:
         address = region.address
         if region.kind is RegionKind.MODULE_GLOBAL:
-            address = kernel.variable_address(region.symbol or "")
+            address = kernel.find_global(region.symbol or "")[0]
         for offset, chunk in read_chunks(bundle.region_chunks(region, Moment.BEFORE)):
             runtime.write(address + offset, chunk)
 
@@ -112,7 +113,7 @@ def _is_golden(bundle: Bundle, runtime: HipRuntime, kernel: Kernel) -> bool | No
     for region in recorded:
         address = region.address
         if region.kind is RegionKind.MODULE_GLOBAL:
-            address = kernel.variable_address(region.symbol or "")
+            address = kernel.find_global(region.symbol or "")[0]
         for offset, chunk in read_chunks(bundle.region_chunks(region, Moment.AFTER)):
             actual = np.empty(chunk.size, dtype=np.uint8)
             runtime.read(address + offset, actual)

@@ -14,42 +14,28 @@ import os
 import select
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from asmevo.capture.bundle import Bundle, open_bundle
 from asmevo.errors import AsmevoError
-from asmevo.replay.address_hold import AddressTakenError, map_at
+from asmevo.replay.address_hold import AddressTakenError
+from asmevo.replay.hip_runtime import HipRuntime
 from asmevo.replay.job import EXIT_ADDRESS_TAKEN, CandidateOrder, Event, Job
-from asmevo.replay.layout import PAGE_BYTES, Mapping, Memory, plan_mappings
+from asmevo.replay.launcher import Emit, Launcher
+from asmevo.replay.layout import plan_hold
+from asmevo.replay.oracle import Oracle
+from asmevo.replay.restore import RestoredMemory
 from asmevo.verdict import Status
-
-if TYPE_CHECKING:
-    from asmevo.replay.launcher import Emit
-    from asmevo.replay.oracle import Oracle
 
 __all__ = ["main"]
 
 
-def _hold_addresses(bundle: Bundle) -> tuple[Mapping, ...]:
-    held = plan_mappings(bundle.manifest.regions, device_granularity=PAGE_BYTES)
-    for mapping in held:
-        accessible = mapping.memory is not Memory.DEVICE
-        map_at(mapping.address, mapping.size_bytes, accessible=accessible)
-    return held
-
-
 def _restore(bundle: Bundle, job: Job, emit: Emit) -> Oracle:
-    held = _hold_addresses(bundle)
-    # Only now: these load libraries, and the HIP runtime takes addresses of its own.
-    from asmevo.replay.hip_runtime import HipRuntime
-    from asmevo.replay.launcher import Launcher
-    from asmevo.replay.oracle import Oracle
-    from asmevo.replay.restore import RestoredMemory
-
+    held = plan_hold(bundle.manifest.regions)
     runtime = HipRuntime()
     launcher = Launcher(runtime, bundle.manifest.dispatch, bundle.kernarg(), emit)
     launcher.report.collect_findings(job.options.checks)
-    return Oracle(bundle, job, RestoredMemory(bundle, runtime, held), launcher)
+    memory = RestoredMemory(bundle, runtime, held, job.old_image)
+    return Oracle(bundle, job, memory, launcher)
 
 
 def _open_results(descriptor: int) -> Emit:

@@ -21,6 +21,8 @@ class Buffer:
     after: bytes | None = None
     kind: RegionKind = RegionKind.DEVICE
     pointer_offset: int = 0
+    symbol: str | None = None
+    """Of a module global, which is no argument; such buffers stand last."""
 
 
 def write_small_bundle(
@@ -35,7 +37,7 @@ def write_small_bundle(
     arch: str = "gfx942",
 ) -> Path:
     """Write a bundle whose arguments are pointers to `buffers`, then `scalars`; its path."""
-    pointers = [one.address + one.pointer_offset for one in buffers]
+    pointers = [one.address + one.pointer_offset for one in buffers if one.symbol is None]
     kernarg = b"".join(pointer.to_bytes(8, "little") for pointer in pointers) + scalars
     write_bundle(
         path,
@@ -66,11 +68,13 @@ def write_small_bundle(
 
 def _region(index: int, buffer: Buffer) -> RegionContent:
     after = buffer.after
+    pointer = PointerReference(kernarg_offset=8 * index, region_offset=buffer.pointer_offset)
     return RegionContent(
         address=buffer.address,
         size_bytes=len(buffer.before),
         kind=buffer.kind,
-        pointers=(PointerReference(kernarg_offset=8 * index, region_offset=buffer.pointer_offset),),
+        pointers=(pointer,) if buffer.symbol is None else (),
+        symbol=buffer.symbol,
         before=lambda: [buffer.before],
         after=None if after is None else lambda: [after],
     )

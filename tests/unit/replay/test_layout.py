@@ -4,7 +4,7 @@ import pytest
 
 from asmevo.capture.manifest import Entry, Region, RegionKind
 from asmevo.errors import ReplayError
-from asmevo.replay.layout import Memory, plan_mappings
+from asmevo.replay.layout import Memory, plan_hold, plan_mappings
 
 _BASE = 0x7E0000000000
 
@@ -83,9 +83,20 @@ def test_plan_of_two_kinds_in_one_granule_is_refused() -> None:
         plan_mappings(regions, device_granularity=0x200000)
 
 
-def test_plan_of_module_global_is_refused() -> None:
-    with pytest.raises(ReplayError, match="region 0 is a module_global"):
-        plan_mappings([_region(0, 0, 8, kind=RegionKind.MODULE_GLOBAL)], device_granularity=4096)
+def test_plan_leaves_module_globals_to_the_loader() -> None:
+    regions = [_region(0, 0, 8, kind=RegionKind.MODULE_GLOBAL), _region(1, 0x1000, 8)]
+
+    (mapping,) = plan_mappings(regions, device_granularity=4096)
+
+    assert mapping.regions == (regions[1],)
+
+
+def test_hold_covers_large_granules_where_one_kind_of_memory_is_in_them() -> None:
+    alone = [_region(0, 0x1000, 8)]
+    mixed = [*alone, _region(1, 0x3000, 8, kind=RegionKind.PINNED_HOST)]
+
+    assert [one.size_bytes for one in plan_hold(alone)] == [2 << 20]
+    assert [one.size_bytes for one in plan_hold(mixed)] == [0x1000, 0x1000]
 
 
 def test_plan_beyond_the_address_space_is_refused() -> None:

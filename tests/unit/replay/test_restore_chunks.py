@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from asmevo.replay.restore import read_chunks
+from asmevo.replay.restore_chunks import read_chunks
 
 
 @pytest.mark.parametrize("cuts", [[], [1, 2, 3], [8, 16], [5, 5, 17, 29]])
