@@ -30,7 +30,7 @@ class Input:
 
     Attributes:
         members: Prefixes of the names of Python files.
-        libraries: Names of native libraries.
+        libraries: Names of native libraries and code objects.
     """
 
     name: str
@@ -65,6 +65,14 @@ KERNEL_INPUTS: tuple[Input, ...] = (
         version="0.1.7.post2.dev18",
         sha256="fe139d74438217c35e87e3b961166bac8db2d381eadccb371da2e63615f05a31",
         members=("aiter/ops/triton/", "aiter/utility/"),
+        libraries=(
+            "aiter_meta/hsa/gfx942/bf16gemm/bf16gemm_outf32_tn_32x64_pf3.co",
+            "aiter_meta/hsa/gfx942/layer_norm.co",
+            "aiter_meta/hsa/gfx942/pa/pa_bf16_noquant_gqa8_1tg_4w.co",
+            "aiter_meta/hsa/gfx942/topksoftmax/topksoftmax_4x128x8.co",
+            "aiter_meta/hsa/gfx950/bf16gemm/bf16gemm_outf32_tn_32x64_pf3.co",
+            "aiter_meta/hsa/gfx950/pa/pa_bf16_noquant_gqa8_1tg_4w.co",
+        ),
     ),
     Input(
         name="bitsandbytes",

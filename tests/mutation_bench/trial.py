@@ -8,7 +8,7 @@ findings only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from asmevo.replay.options import OracleOptions
 from asmevo.verdict import Status
 
 __all__ = ["BundleTrial", "Outcome"]
+
 
 _TIMEOUT_S = 60.0
 
@@ -71,7 +72,7 @@ class Outcome:
 class BundleTrial:
     """One bundle in two replay sessions. Use it as a context manager."""
 
-    def __init__(self, bundle: Path, seeds: range) -> None:
+    def __init__(self, bundle: Path, seeds: Sequence[int]) -> None:
         """Start nothing yet."""
         with open_bundle(bundle) as opened:
             self.arch = opened.manifest.dispatch.arch.partition(":")[0]
@@ -107,12 +108,17 @@ class BundleTrial:
         """What the checks say of the unchanged kernel."""
         return self._by_checks.k0.findings
 
+    @property
+    def order_dependence(self) -> str:
+        """Under which seed the unchanged kernel gives another result; empty when none."""
+        return self._by_memory.k0.order_dependence
+
     def find_obstacle(self) -> str:
         """Why nothing can be tried on this bundle; empty when it can."""
         for session in (self._by_memory, self._by_checks):
             if not session.k0.verdict.has_passed:
                 return "; ".join((session.k0.verdict.status, *session.k0.verdict.reasons))[:300]
-        when = self._by_memory.k0.order_dependence
+        when = self.order_dependence
         return f"the unchanged kernel gives another result {when}" if when else ""
 
     def run(self, mutations: Iterator[Mutation]) -> Iterator[Outcome]:

@@ -16,7 +16,9 @@ WorkgroupRun::WorkgroupRun(DispatchContext& dispatch)
         checks_.emplace(dispatch, findings_);
     } else if (dispatch.options->seed != 0) {
         late_.emplace(dispatch.options->seed);
-        late_results_.emplace(dispatch.options->seed, *late_);
+        if (!(dispatch.options->seed & kMemoryOnly)) {
+            late_results_.emplace(dispatch.options->seed, *late_);
+        }
     }
 }
 
@@ -35,6 +37,8 @@ void WorkgroupRun::restart(Dim3 id, Ordering stop_at) {
     turns_.restart(*dispatch_.options, index, wave_count_);
     if (late_) {
         late_->restart(index, wave_count_);
+    }
+    if (late_results_) {
         late_results_->restart(index, wave_count_);
     }
     spins_.assign(wave_count_, SpinWatch());
@@ -264,9 +268,13 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
         }
         if constexpr (kWatch == Watch::kLateMemory) {
             late_->complete_before(wave, inst, pc);
-            late_results_->before(wave, inst);
+            if (late_results_) {
+                late_results_->before(wave, inst);
+            }
             late_->run(wave, inst, pc);
-            late_results_->after(wave, inst);
+            if (late_results_) {
+                late_results_->after(wave, inst);
+            }
         } else {
             inst.run(wave, inst);
         }

@@ -86,7 +86,7 @@ class WorkgroupRun {
     FindingLog findings_;
     std::optional<WorkgroupChecks> checks_;  // none: nothing is checked
     std::optional<LateMemory> late_;         // none: memory operations complete at once
-    std::optional<LateResults> late_results_;  // with it
+    std::optional<LateResults> late_results_;  // with it, unless the seed leaves it out
     TurnOrder turns_;
     size_t wave_count_ = 0;
     uint64_t instructions_ = 0;

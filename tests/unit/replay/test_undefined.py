@@ -31,7 +31,18 @@ def run(body: str) -> Outcome:
     return outcome
 
 
+# Register 2 behind the one that the instruction names.
+INDEXED = "  s_mov_b32 s8, 2\n  s_set_gpr_idx_on s8, gpr_idx({})\n  {}\n  s_set_gpr_idx_off\n"
+
 REPORTED = {
+    "register chosen by an index": (
+        INDEXED.format("SRC0", "v_mov_b32_e32 v5, v3") + STORE,
+        "undefined-store",
+    ),
+    "sum with a register chosen by an index": (
+        INDEXED.format("SRC0", "v_add_u32_e32 v5, v3, v1") + STORE,
+        "undefined-store",
+    ),
     "store": (STORE, "undefined-store"),
     "high half of a wide sum": (
         "  v_mov_b32_e32 v6, 1\n  v_mad_u64_u32 v[6:7], s[20:21], v0, 3, v[6:7]\n"
@@ -111,6 +122,11 @@ def test_undefined_data_is_reported_where_it_counts(name: str) -> None:
 
 
 CLEAN = {
+    "register written by an index": INDEXED.format("DST", "v_mov_b32_e32 v3, v1") + STORE,
+    "sum written by an index": INDEXED.format("DST", "v_add_u32_e32 v3, v1, v1") + STORE,
+    "lanes written by an index": INDEXED.format("DST", "v_mov_b32_e32 v3, v1")
+    + INDEXED.format("DST", "v_writelane_b32 v3, s4, 3")
+    + STORE,
     "input": "  global_load_dword v5, v0, s[6:7]" + STORE,
     "never used": "  v_add_u32_e32 v6, v5, v5\n  v_mul_f32_e32 v6, v6, v6",
     "masked out": "  v_and_b32_e32 v5, 0, v5" + STORE,

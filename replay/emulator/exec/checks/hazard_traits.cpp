@@ -140,7 +140,8 @@ void describe_valu_result(const Inst& inst, std::string_view name, HazardTraits&
         interests |= kDppUse | kLaneSwapUse | kMatrixUse | kLaneReadUse;
         traits.is_transcendental = inst.info->category == Category::kTrans;
         traits.is_dot = name.starts_with("v_dot");
-        traits.is_packed = inst.info->encoding == Encoding::kVop3p && !name.starts_with("v_accvgpr");
+        traits.is_packed = inst.info->encoding == Encoding::kVop3p && !name.starts_with("v_accvgpr") &&
+                           inst.src[0].op_sel_hi;
         if (traits.is_transcendental || traits.shifts_destination || traits.is_packed ||
             is_partial_conversion(name)) {
             interests |= kValuUse;  // kMatrixUse is there

@@ -21,6 +21,9 @@ namespace asmevo::emulator {
 
 class LateMemory;
 
+/// A bit of seeds that leaves late results out: for kernels that themselves lack wait states.
+constexpr uint64_t kMemoryOnly = uint64_t{1} << 63;
+
 class LateResults {
   public:
     LateResults(uint64_t seed, LateMemory& memory) : seed_(seed), memory_(memory) {}

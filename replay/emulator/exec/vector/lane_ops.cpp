@@ -13,34 +13,31 @@ using enum Type;
 
 void refuse_indexing(const Wave& wave) {
     if (wave.gpr_idx_on) {
-        throw Fault("lane operations under VGPR indexing are not implemented");
+        throw Fault("swaps of registers under VGPR indexing are not implemented");
     }
 }
 
 // With EXEC zero, lane 0 is read (ISA, V_READFIRSTLANE_B32).
 void read_first_lane(Wave& wave, const Inst& inst) {
-    refuse_indexing(wave);
     const uint64_t exec = wave.exec();
     const int lane = exec == 0 ? 0 : std::countr_zero(exec);
     const Operand& source = inst.src[0];
     const uint32_t value =
-        source.is_vgpr() ? wave.lanes(source.index)[lane] : read_scalar32(wave, source);
+        source.is_vgpr() ? wave.lanes(vgpr_number(wave, source, 0))[lane] : read_scalar32(wave, source);
     write_scalar32(wave, inst.dst[0], value);
 }
 
 void read_lane(Wave& wave, const Inst& inst) {
-    refuse_indexing(wave);
     const uint32_t lane = read_scalar32(wave, inst.src[1]) % kLanes;
     const Operand& source = inst.src[0];
     const uint32_t value =
-        source.is_vgpr() ? wave.lanes(source.index)[lane] : read_scalar32(wave, source);
+        source.is_vgpr() ? wave.lanes(vgpr_number(wave, source, 0))[lane] : read_scalar32(wave, source);
     write_scalar32(wave, inst.dst[0], value);
 }
 
 void write_lane(Wave& wave, const Inst& inst) {
-    refuse_indexing(wave);
     const uint32_t lane = read_scalar32(wave, inst.src[1]) % kLanes;
-    wave.lanes(inst.dst[0].index)[lane] = read_scalar32(wave, inst.src[0]);
+    wave.lanes(vgpr_number(wave, inst.dst[0], 3))[lane] = read_scalar32(wave, inst.src[0]);
 }
 
 void swap_registers(Wave& wave, const Inst& inst) {

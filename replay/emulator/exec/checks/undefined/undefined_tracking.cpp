@@ -6,6 +6,7 @@
 
 #include "exec/fault_report.h"
 #include "exec/wave_setup.h"
+#include "isa/decoder.h"
 #include "isa/format.h"
 
 namespace asmevo::emulator {
@@ -30,6 +31,10 @@ void set_bit(uint64_t* words, unsigned at, bool value) {
 
 RegSpan span_of(const Operand& operand) {
     return {operand.is_vgpr() ? RegSpan::kVector : RegSpan::kScalar, operand.index, operand.dwords};
+}
+
+bool is_indexable(const Inst& inst) {
+    return inst.info->encoding >= Encoding::kVop1 && inst.info->encoding <= Encoding::kVop3p;
 }
 
 bool is_register(const Operand& operand) { return operand.is_vgpr() || operand.is_sgpr(); }
@@ -106,6 +111,39 @@ void UndefinedTracker::note(const Wave& wave, const Inst& inst, const FlowPlan& 
     if (plan.flow == Flow::kNone) {
         return;
     }
+    if (wave.gpr_idx_on && is_indexable(inst)) [[unlikely]] {
+        note_indexed(wave, inst, access, pc);
+        return;
+    }
+    note_plain(wave, inst, plan, access, pc);
+}
+
+/// With the registers that VGPR indexing chooses (s_set_gpr_idx_on) in place of those that the instruction names. Values of
+/// operands do not decide there: any undefined bit counts.
+void UndefinedTracker::note_indexed(const Wave& wave, const Inst& inst, const AccessShape& access, uint64_t pc) {
+    Inst chosen = inst;
+    chosen.read_count = chosen.write_count = 0;
+    auto choose = [&](Operand& operand, unsigned slot) {
+        if (operand.is_vgpr() && (wave.m0() >> (12 + slot) & 1)) {
+            operand.index = static_cast<uint16_t>(operand.index + (wave.m0() & 0xff));
+        }
+        return !operand.is_vgpr() || operand.index + operand.dwords <= wave.vgpr.size();
+    };
+    bool is_allocated = choose(chosen.dst[0], 3);
+    for (unsigned slot = 0; slot < 3; ++slot) {
+        is_allocated &= choose(chosen.src[slot], slot);
+    }
+    std::string error;
+    if (!is_allocated || !fill_spans(chosen, error)) {
+        return;  // the instruction itself faults
+    }
+    FlowPlan plan = flow_plan(chosen);
+    plan.flow = plan.flow == Flow::kShadow || plan.flow == Flow::kAnyHalves ? plan.flow : Flow::kAny;
+    note_plain(wave, chosen, plan, access, pc);
+}
+
+void UndefinedTracker::note_plain(const Wave& wave, const Inst& inst, const FlowPlan& plan,
+                                  const AccessShape& access, uint64_t pc) {
     WaveShadow& shadow = *waves_[wave.wave_id];
     const bool reads = std::any_of(inst.reads, inst.reads + inst.read_count,
                                    [&](const RegSpan& span) { return shadow.has_undefined(span); });
@@ -189,7 +227,6 @@ void UndefinedTracker::report_address(Step& step, const RegSpan& span, int lane)
 void UndefinedTracker::prepare(Step& step) {
     Wave& wave = step.shadow.wave;
     wave.set_exec(step.wave.exec());
-    wave.gpr_idx_on = step.wave.gpr_idx_on;
     for (int source = 0; source < 4; ++source) {
         if (step.plan.real_sources >> source & 1) {
             substitute(step, source);
@@ -226,7 +263,7 @@ void UndefinedTracker::run_handler(Step& step) {
     }
     Wave& shadow = step.shadow.wave;
     const uint32_t m0 = shadow.sgpr[kM0Code];
-    const bool takes_m0 = (step.inst.info->flags & kReadsM0) || step.wave.gpr_idx_on;
+    const bool takes_m0 = (step.inst.info->flags & kReadsM0) != 0;
     shadow.sgpr[kM0Code] = takes_m0 ? step.wave.m0() : m0;
     step.with_values.run(shadow, step.with_values);
     shadow.sgpr[kM0Code] = takes_m0 ? m0 : shadow.sgpr[kM0Code];

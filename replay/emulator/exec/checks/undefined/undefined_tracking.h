@@ -48,6 +48,9 @@ class UndefinedTracker {
         Inst with_values;  // the plan's shadow, with the operands that keep their values
     };
 
+    void note_indexed(const Wave& wave, const Inst& inst, const AccessShape& access, uint64_t pc);
+    void note_plain(const Wave& wave, const Inst& inst, const FlowPlan& plan, const AccessShape& access,
+                    uint64_t pc);
     void check_addresses(Step& step);
     void report_address(Step& step, const RegSpan& span, int lane);
     void prepare(Step& step);

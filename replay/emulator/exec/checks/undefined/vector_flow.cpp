@@ -112,9 +112,6 @@ void UndefinedTracker::store_result(Step& step, LaneArray& low, LaneArray& high)
 }
 
 void UndefinedTracker::flow_vector(Step& step) {
-    if (step.wave.gpr_idx_on) {
-        return;
-    }
     Wave& shadow = step.shadow.wave;
     const Inst& inst = step.plan.shadow;
     LaneArray low, high;
