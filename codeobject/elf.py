@@ -17,13 +17,16 @@ __all__ = ["ElfImage", "Relocation", "Section", "Symbol", "image_size", "read_el
 
 MAX_FILE_BYTES: Final = 256 << 20
 _MAX_SECTIONS: Final = 4096
-_MAX_SYMBOLS: Final = 1 << 20
+_MAX_SYMBOLS: Final = 1 << 18
+_MAX_RELOCATIONS: Final = 1 << 16
 _MAX_NOTES: Final = 1 << 12
 # Names may share bytes of a string table, so that a small file could hold gigabytes of them.
 _MAX_NAMES_BYTES: Final = 64 << 20
 # More than any device's memory.
 _MAX_SECTION_BYTES: Final = 1 << 40
-_MAX_ALIGNMENT: Final = 1 << 32
+# Aligning to more would make the assembler fill the gap.
+_MAX_ALIGNMENT: Final = 1 << 20
+_MAX_SECTION_NAME: Final = 1024
 _SYMBOL_BYTES: Final = 24
 _RELA_BYTES: Final = 24
 _NOTE_HEADER_BYTES: Final = 12
@@ -156,11 +159,16 @@ def _what_it_is(data: bytes) -> str:
 def _check_sections(data: bytes, file_size: int) -> None:
     """Bound what pyelftools is about to read: it believes the section table."""
     table = int.from_bytes(data[40:48], "little")
-    count = int.from_bytes(data[60:62], "little")
+    count, names = struct.unpack_from("<HH", data, 60)
+    if names >= count:
+        raise CodeObjectError(f"section names in section {names} of {count}")
+    names_at = _SECTION.unpack_from(data, table + names * _SECTION.size)[4]
     total = 0
     for number in range(count):
         header = _SECTION.unpack_from(data, table + number * _SECTION.size)
-        _, kind, flags, address, offset, size, _, _, alignment, _ = header
+        name, kind, flags, address, offset, size, _, _, alignment, _ = header
+        if data.find(b"\0", names_at + name, names_at + name + _MAX_SECTION_NAME) < 0:
+            raise CodeObjectError(f"section {number} without a usable name")
         if kind not in (_SHT_NULL_NUMBER, _SHT_NOBITS_NUMBER):
             total += size
             if offset + size > file_size:
@@ -250,7 +258,7 @@ def _read_relocations(raw: list[Any], dynamic: tuple[Symbol, ...]) -> tuple[Relo
         if table["sh_type"] != "SHT_RELA" or not table["sh_flags"] & _SHF_ALLOC:
             continue
         count = table["sh_size"] // _RELA_BYTES
-        if table["sh_entsize"] != _RELA_BYTES or count > _MAX_SYMBOLS:
+        if table["sh_entsize"] != _RELA_BYTES or count > _MAX_RELOCATIONS:
             raise CodeObjectError(f"relocation table with {count} entries")
         for one in (table.get_relocation(number) for number in range(count)):
             index = int(one["r_info_sym"])

@@ -21,8 +21,11 @@ __all__ = [
 
 NOTE_OWNER: Final = "AMDGPU"
 NOTE_TYPE: Final = 32
-_MAX_NOTE_BYTES: Final = 64 << 20
-_MAX_KERNELS: Final = 1 << 16
+_MAX_NOTE_BYTES: Final = 16 << 20
+# A map or list of one byte takes sixty in memory; in text these bytes do not occur.
+_MAX_COLLECTIONS: Final = 1 << 21
+_COLLECTION_BYTES: Final = bytes((*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF))
+_MAX_KERNELS: Final = 1 << 14
 _MAX_ARGUMENTS: Final = 4096
 _MAX_NAME: Final = 1 << 16
 _MAX_SIZE: Final = 1 << 32
@@ -73,6 +76,8 @@ def parse_metadata(note: bytes) -> dict[str, Any]:
     """Decode the note's msgpack map."""
     if len(note) > _MAX_NOTE_BYTES:
         raise CodeObjectError(f"metadata note of {len(note)} bytes is above {_MAX_NOTE_BYTES}")
+    if len(note) - len(note.translate(None, _COLLECTION_BYTES)) > _MAX_COLLECTIONS:
+        raise CodeObjectError(f"metadata of more than {_MAX_COLLECTIONS} maps and lists")
     try:
         tree = msgpack.unpackb(note, raw=False, strict_map_key=False)
     except Exception as error:

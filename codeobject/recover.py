@@ -11,7 +11,7 @@ from asmevo.codeobject.branch import is_direct_branch
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.compare import Difference, compare
 from asmevo.codeobject.computed_jump import find_computed_jumps
-from asmevo.codeobject.data_section import RELATIVE64, text_label
+from asmevo.codeobject.data_section import RELATIVE64, data_sections, text_label
 from asmevo.codeobject.descriptor import PRELOAD_PROLOGUE_BYTES
 from asmevo.codeobject.elf import Symbol
 from asmevo.codeobject.emit import Emitted, emit
@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 # Each round settles one class of trouble: refused lines, changed sizes, changed bytes, descriptors,
 # metadata.
 _MAX_ROUNDS: Final = 8
+# As text they take six times as much.
+_MAX_DATA_BYTES: Final = 8 << 20
 
 
 def recover(data: bytes) -> Listing:
@@ -44,6 +46,9 @@ def recover(data: bytes) -> Listing:
     source = CodeObject.read(data)
     if not source.kernels:
         raise CodeObjectError("code object without kernels")
+    size = sum(len(one.data) for one in data_sections(source))
+    if size > _MAX_DATA_BYTES:
+        raise CodeObjectError(f"{size} bytes of data are above {_MAX_DATA_BYTES}")
     return _settle(take_apart(source))
 
 

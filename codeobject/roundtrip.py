@@ -3,7 +3,6 @@ original."""
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import signal
 import time
@@ -21,6 +20,7 @@ from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.recover import recover
 from asmevo.codeobject.symbol_name import writable_symbols
 from asmevo.codeobject.target import MACHINES
+from asmevo.codeobject.time_limit import OutOfTime, time_limit
 from asmevo.errors import AsmevoError, MissingToolError
 
 __all__ = ["CHECKED_TARGETS", "MASKED", "RoundTrip", "check", "limit_process", "target_of"]
@@ -67,7 +67,6 @@ why. Where `RoundTrip.has_same_image` holds, the sections that are loaded are th
 it, and only what is not loaded may differ."""
 
 _MEMORY_BYTES: Final = 8 << 30
-_OBJECT_SECONDS: Final = 600
 _MAX_DIFFERENCES: Final = 16
 _LINE: Final = 400
 # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS.
@@ -120,10 +119,6 @@ class RoundTrip:
         return asdict(self) | {"is_exact": self.is_exact, "seconds": round(self.seconds, 3)}
 
 
-class _TooLong(Exception):
-    """The object took more than its time."""
-
-
 def target_of(data: bytes) -> str:
     """Processor by the ELF flags; `unknown` for one that has no name here."""
     return MACHINES.get(data[48], "unknown") if len(data) > 48 else "unknown"
@@ -148,13 +143,13 @@ def check(found: FoundObject) -> RoundTrip:
     start = time.monotonic()
     steps: dict[str, Any] = {"trouble": "unreadable"}
     try:
-        with _time_limit():
+        with time_limit():
             _take(found.data, steps)
     except MissingToolError:
         raise
     except AsmevoError as error:
         steps["details"] = (str(error)[:_LINE],)
-    except Exception as error:
+    except (Exception, OutOfTime) as error:
         # MemoryError, RecursionError, or what no check of ours foresaw: this object's fault, and
         # the others are still to be checked.
         steps["trouble"] = "failed"
@@ -257,22 +252,6 @@ def _image(code_object: CodeObject) -> list[tuple[object, ...]]:
         for one in code_object.sections
         if one.is_allocated
     ]
-
-
-@contextlib.contextmanager
-def _time_limit() -> Iterator[None]:
-    """LLVM's runs are bounded one by one; this bounds their sum."""
-    previous = signal.signal(signal.SIGALRM, _raise_too_long)
-    signal.setitimer(signal.ITIMER_REAL, _OBJECT_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-
-
-def _raise_too_long(number: int, frame: object) -> NoReturn:
-    raise _TooLong(f"took longer than {_OBJECT_SECONDS} s")
 
 
 def _leave(number: int, frame: object) -> NoReturn:

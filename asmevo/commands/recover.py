@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,14 @@ from asmevo.commands.options import AsJson, Force, print_json, printable
 from asmevo.errors import AssemblerError, CodeObjectError, UsageError
 from asmevo.files import read_bounded, write_whole
 
+if TYPE_CHECKING:
+    from asmevo.codeobject.object_choice import ObjectChoice
+
 __all__ = ["register"]
+
+Index = Annotated[
+    int | None, typer.Option(min=0, help="Of a bundle, the object of this number, from 0")
+]
 
 _MAX_INPUT_BYTES = 256 << 20
 
@@ -25,23 +32,32 @@ def register(app: typer.Typer) -> None:
 
 
 def recover_command(
-    hsaco: Annotated[Path, typer.Argument(metavar="HSACO", help="Code object to take apart")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Code object, offload bundle or host library"),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Assembly file to write")],
+    *,
+    arch: Annotated[str, typer.Option(help="Of a bundle, the object for this processor")] = "",
+    kernel: Annotated[str, typer.Option(help="Of a bundle, the object with this kernel")] = "",
+    index: Index = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Recover assembly from a code object, checked to give it back
 
+    A bundle, compressed or not, or a host library may hold many objects: name one.
+
     asmevo recover kernel.hsaco -o kernel.s
 
-    asmevo recover kernel.hsaco -o kernel.s --force --json
+    asmevo recover libbitsandbytes_rocm72.so --arch gfx942 --index 13 -o kernel.s
     """
+    from asmevo.codeobject.object_choice import ObjectChoice
     from asmevo.codeobject.recover import recover
 
     _refuse_overwriting(output, force=force)
-    data = read_bounded(hsaco, _MAX_INPUT_BYTES)
-    with _naming(hsaco):
-        listing = recover(data)
+    with _working_on(file):
+        listing = recover(_read_object(file, ObjectChoice(arch=arch, kernel=kernel, index=index)))
     write_whole(output, listing.to_assembly().encode())
     facts = {
         "output": str(output),
@@ -69,22 +85,26 @@ def recover_command(
 def rebuild_command(
     assembly: Annotated[Path, typer.Argument(metavar="FILE.s", help="Assembly to rebuild")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Code object to write")],
+    *,
     original: Annotated[
         Path | None,
-        typer.Option(help="Code object that the text was recovered from: launches must be as its"),
+        typer.Option(help="What the text was recovered from: launches must be as its"),
     ] = None,
+    index: Index = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Rebuild a code object from recovered assembly, checked line by line
 
-    The architecture is the one that the .amdgcn_target line names.
+    The architecture is the one that the .amdgcn_target line names; of an original that holds many
+    objects, the one for it is taken.
 
     asmevo rebuild kernel.s -o kernel.hsaco
 
     asmevo rebuild kernel.s -o kernel.hsaco --original k0.hsaco --force
     """
     from asmevo.codeobject.code_object import CodeObject, content_hash
+    from asmevo.codeobject.object_choice import ObjectChoice
     from asmevo.codeobject.rebuild import find_arch, rebuild_checked
 
     _refuse_overwriting(output, force=force)
@@ -93,11 +113,12 @@ def rebuild_command(
     except UnicodeDecodeError as error:
         raise UsageError(f"{assembly} is not assembly text") from error
     k0 = None
-    if original is not None:
-        with _naming(original):
-            k0 = CodeObject.read(read_bounded(original, _MAX_INPUT_BYTES))
-    with _naming(assembly):
+    with _working_on(assembly):
         arch = find_arch(text)
+    if original is not None:
+        with _working_on(original):
+            k0 = CodeObject.read(_read_object(original, ObjectChoice(arch=arch, index=index)))
+    with _working_on(assembly):
         data = rebuild_checked(text, arch, k0=k0)
     write_whole(output, data)
     if as_json:
@@ -113,11 +134,22 @@ def rebuild_command(
     print(f"Wrote {output}")
 
 
+def _read_object(path: Path, choice: ObjectChoice) -> bytes:
+    from asmevo.codeobject.object_choice import choose_object
+
+    return choose_object(path, choice).data
+
+
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the file's name before what is wrong with its contents."""
+def _working_on(path: Path) -> Iterator[None]:
+    """Put the file's name before what is wrong with its contents; end what takes too long."""
+    from asmevo.codeobject.time_limit import OutOfTime, time_limit
+
     try:
-        yield
+        with time_limit():
+            yield
+    except OutOfTime as error:
+        raise CodeObjectError(f"{path}: {error}") from error
     except (AssemblerError, CodeObjectError) as error:
         raise type(error)(f"{path}: {error.args[0]}", hint=error.hint) from error
 

@@ -14,7 +14,7 @@ from test_containers import GFX942, HOST, compress_bundle, make_bundle
 from typer.testing import CliRunner
 
 from asmevo.cli import app
-from asmevo.codeobject import roundtrip
+from asmevo.codeobject import roundtrip, time_limit
 from asmevo.codeobject.code_object import CodeObject
 from asmevo.codeobject.containers import FoundObject
 from asmevo.codeobject.listing import Listing
@@ -218,7 +218,7 @@ def test_check_that_takes_too_long_is_ended(
             pass
 
     monkeypatch.setattr(roundtrip, "recover", hang)
-    monkeypatch.setattr(roundtrip, "_OBJECT_SECONDS", 0.2)
+    monkeypatch.setattr(time_limit, "_OBJECT_SECONDS", 0.2)
     result = check(found_object(build_object("scale")))
 
     assert result.trouble == "failed"
