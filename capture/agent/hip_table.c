@@ -40,6 +40,8 @@ static const struct {
     {HIP_SLOT_GRAPH_NODE_GET_ENABLED, "hipGraphNodeGetEnabled"},
     {HIP_SLOT_GRAPH_NODE_GET_TYPE, "hipGraphNodeGetType"},
     {HIP_SLOT_GRAPH_NODE_SET_ENABLED, "hipGraphNodeSetEnabled"},
+    {HIP_SLOT_HOST_REGISTER, "hipHostRegister"},
+    {HIP_SLOT_HOST_UNREGISTER, "hipHostUnregister"},
     {HIP_SLOT_KERNEL_NAME_REF, "hipKernelNameRef"},
     {HIP_SLOT_KERNEL_NAME_REF_BY_PTR, "hipKernelNameRefByPtr"},
     {HIP_SLOT_LAUNCH_BY_PTR, "hipLaunchByPtr"},

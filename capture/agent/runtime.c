@@ -14,6 +14,7 @@ enum {
     COPY_DEFAULT = 4,
     CAPTURE_RELAXED = 2,
     HIP_ERROR_NOT_READY = 600,
+    HOST_REGISTER_PORTABLE = 1,
     RANGE_ATTRIBUTE_COHERENCY_MODE = 100,
 };
 
@@ -86,6 +87,15 @@ int runtime_synchronize(const struct hip_table* table, void* stream) {
 int runtime_copy(const struct hip_table* table, void* to, uint64_t from, size_t size) {
     return CALL(HIP_SLOT_MEMCPY, int (*)(void*, const void*, size_t, int), to, (const void*)from,
                 size, COPY_DEFAULT);
+}
+
+void runtime_pin(const struct hip_table* table, void* memory, size_t size, bool is_pinned) {
+    const unsigned flags = HOST_REGISTER_PORTABLE;
+    if (is_pinned && has(table, HIP_SLOT_HOST_REGISTER)) {
+        CALL(HIP_SLOT_HOST_REGISTER, int (*)(void*, size_t, unsigned), memory, size, flags);
+    } else if (!is_pinned && has(table, HIP_SLOT_HOST_UNREGISTER)) {
+        CALL(HIP_SLOT_HOST_UNREGISTER, int (*)(void*), memory);
+    }
 }
 
 bool runtime_address_range(const struct hip_table* table, uint64_t pointer, uint64_t* base,

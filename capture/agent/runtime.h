@@ -31,6 +31,9 @@ bool runtime_is_stream_capturing(const struct hip_table* table, void* stream);
 int runtime_synchronize(const struct hip_table* table, void* stream);
 int runtime_copy(const struct hip_table* table, void* to, uint64_t from, size_t size);
 
+// Registers host memory with the runtime, or takes that back.
+void runtime_pin(const struct hip_table* table, void* memory, size_t size, bool is_pinned);
+
 bool runtime_address_range(const struct hip_table* table, uint64_t pointer, uint64_t* base,
                            uint64_t* size);
 // MEMORY_UNREGISTERED where the runtime does not know the pointer.

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "graph.h"
 #include "hooks.h"
 #include "launch.h"
+#include "runtime.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -54,7 +56,8 @@ static int fail(char* error, size_t error_bytes, const char* what) {
 // Shared memory that can be opened through /proc/PID/fd, of fixed size (sealed: a reader gets no
 // SIGBUS), with all pages present: copies into cold pages take three times as long.
 static void* make_shared(const char* name, size_t bytes, int* fd) {
-    *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    // Not memfd_create(): glibc has it from 2.27 on only.
+    *fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0) {
         return NULL;
     }
@@ -74,8 +77,19 @@ static void* make_shared(const char* name, size_t bytes, int* fd) {
     return memory;
 }
 
+// A GPU copies into pinned memory at full speed, and into other memory through a buffer. What the
+// runtime says to it does not matter: it works either way.
+static void pin_data(bool is_pinned) {
+    struct runtime_scope scope;
+    if (g_data != NULL && g_table_count > 0 && runtime_enter(&g_tables[0], &scope)) {
+        runtime_pin(&g_tables[0], g_data, g_data_bytes, is_pinned);
+        runtime_leave(&g_tables[0], &scope);
+    }
+}
+
 static void release_data(void) {
     if (g_data != NULL) {
+        pin_data(false);
         munmap(g_data, g_data_bytes);
         close(g_data_fd);
         g_data = NULL;
@@ -257,6 +271,7 @@ EXPORT int asmevo_capture_reserve(uint64_t bytes, char* error, size_t error_byte
         release_data();
         g_data = make_shared("asmevo-data", bytes, &g_data_fd);
         g_data_bytes = g_data == NULL ? 0 : bytes;
+        pin_data(true);
         result =
             g_data == NULL ? fail(error, error_bytes, "shared memory cannot be made") : g_data_fd;
     }

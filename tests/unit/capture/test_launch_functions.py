@@ -214,3 +214,14 @@ def test_without_golden_output_nothing_is_copied_after(target: Target) -> None:
     assert record.status == RecordStatus.CAPTURED, record.reason
     assert (record.has_after, record.need_bytes) == (0, 2 * 4096)
     assert contents(target, record)[0][0] == b"..."
+
+
+def test_memory_for_snapshots_is_pinned_while_it_is_there(target: Target) -> None:
+    target.hip.stub_pinned.restype = ctypes.c_void_p
+    target.open("add_one")
+    is_pinned = target.hip.stub_pinned() is not None
+
+    target.agent.asmevo_capture_close()
+
+    assert is_pinned
+    assert target.hip.stub_pinned() is None
