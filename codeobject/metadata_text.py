@@ -18,6 +18,7 @@ _MAX_DEPTH: Final = 32
 # Plain scalars that are surely strings: keys (`.name`), value kinds, identifiers. Words that YAML
 # reads as booleans or nil are left out below.
 _PLAIN = re.compile(r"[A-Za-z_.][A-Za-z0-9_.]*")
+_BEYOND_16_BITS = re.compile("([\U00010000-\U0010ffff])")
 _NOT_PLAIN = re.compile(r"true|false|yes|no|on|off|y|n|null|\.?nan|\.?inf", re.IGNORECASE)
 
 
@@ -100,7 +101,18 @@ def _scalar(value: object) -> str:
         return "[]"
     if isinstance(value, str):
         is_plain = _PLAIN.fullmatch(value) and not _NOT_PLAIN.fullmatch(value)
-        return value if is_plain else f"!str {json.dumps(value)}"
+        return value if is_plain else f"!str {_quote(value)}"
     # Floats, nil and byte strings do not come back as they were: the caller falls back to the raw
     # note.
-    return f"!str {json.dumps(str(value))}"
+    return f"!str {_quote(str(value))}"
+
+
+def _quote(text: str) -> str:
+    """A double-quoted YAML scalar in ASCII: as in JSON, but characters beyond 16 bits are one
+    escape."""
+    parts = _BEYOND_16_BITS.split(text)
+    escaped = [
+        f"\\U{ord(part):08x}" if number % 2 else json.dumps(part)[1:-1]
+        for number, part in enumerate(parts)
+    ]
+    return f'"{"".join(escaped)}"'
