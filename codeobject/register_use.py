@@ -23,9 +23,8 @@ _VGPR_BASE: Final = 256
 _AGPR_BASE: Final = 512
 _FILE_SIZE: Final = 256
 _NUMBERED_SGPRS: Final = 102
-_READS_VCC: Final = ("v_div_fmas_",)
-# Flat and scratch accesses take their aperture or base from FLAT_SCRATCH on gfx90a.
-_USES_FLAT_SCRATCH: Final = ("flat_", "scratch_")
+# These read VCC without naming it.
+_READS_VCC: Final = ("v_div_fmas_", "s_cbranch_vcc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +37,9 @@ class RegisterUse:
     """Numbered ones; VCC, FLAT_SCRATCH and XNACK_MASK lie behind them."""
     uses_vcc: bool
     uses_flat_scratch: bool
+    """By name, or as the base of a scratch access."""
+    uses_flat: bool
+    """Flat accesses take FLAT_SCRATCH as their base where the address is that of scratch."""
     open_ends: tuple[str, ...]
     """Why the code may use registers that it does not name; empty when it cannot."""
 
@@ -59,12 +61,13 @@ def find_register_use(
         CodeObjectError: an operand names a register that does not exist.
     """
     named: RegisterSet = 0
-    flat = False
+    flat = scratch = False
     reasons = list(open_ends)
     for one in instructions:
-        registers, is_flat, reason = _use_of(one.mnemonic, one.operands)
+        registers, reason = _use_of(one.mnemonic, one.operands)
         named |= registers
-        flat = flat or is_flat
+        flat = flat or one.mnemonic.startswith("flat_")
+        scratch = scratch or one.mnemonic.startswith("scratch_")
         if reason:
             reasons.append(reason)
     return RegisterUse(
@@ -72,7 +75,8 @@ def find_register_use(
         agprs=_count(named, _AGPR_BASE, _FILE_SIZE),
         sgprs=_count(named & SGPR_MASK, 0, _NUMBERED_SGPRS),
         uses_vcc=bool(named & VCC),
-        uses_flat_scratch=flat or bool(named & FLAT_SCRATCH),
+        uses_flat_scratch=scratch or bool(named & FLAT_SCRATCH),
+        uses_flat=flat,
         open_ends=tuple(dict.fromkeys(reasons)),
     )
 
@@ -83,8 +87,8 @@ def is_register_indexing(mnemonic: str) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def _use_of(mnemonic: str, operands: str) -> tuple[RegisterSet, bool, str]:
-    """Registers named, whether FLAT_SCRATCH is used, why others may be used."""
+def _use_of(mnemonic: str, operands: str) -> tuple[RegisterSet, str]:
+    """Registers named, and why others may be used."""
     try:
         named = parse_registers(operands)
     except ValueError as error:
@@ -96,7 +100,7 @@ def _use_of(mnemonic: str, operands: str) -> tuple[RegisterSet, bool, str]:
         reason = f"{mnemonic} reaches registers by number"
     elif mnemonic == ".long":
         reason = "it holds words that are not decoded"
-    return named, mnemonic.startswith(_USES_FLAT_SCRATCH), reason
+    return named, reason
 
 
 def _count(named: RegisterSet, base: int, size: int) -> int:

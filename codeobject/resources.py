@@ -129,7 +129,7 @@ def _measure(code: CodeMap, entry: ListingKernel, source: CodeObject) -> CodeNee
     return CodeNeed(
         registers=registers,
         memory=find_memory_use(reach.instructions, code.entered),
-        sgprs=registers.sgprs + _extra_sgprs(registers, source),
+        sgprs=registers.sgprs + _extra_sgprs(registers, source, source.kernel(entry.name)),
     )
 
 
@@ -215,10 +215,13 @@ def _private_segment(listing: Listing, kernel: Kernel, before: CodeNeed, after: 
     return size
 
 
-def _extra_sgprs(registers: RegisterUse, source: CodeObject) -> int:
+def _extra_sgprs(registers: RegisterUse, source: CodeObject, kernel: Kernel) -> int:
     """VCC, XNACK_MASK, FLAT_SCRATCH: pairs at the top of the allocation, each implying those below
-    (LLVM IsaInfo::getNumExtraSGPRs)."""
-    if source.target in HAS_ARCHITECTED_FLAT_SCRATCH or registers.uses_flat_scratch:
+    (LLVM IsaInfo::getNumExtraSGPRs; without scratch, flat accesses have no use for FLAT_SCRATCH:
+    AMDGPUResourceUsageAnalysis)."""
+    uses_scratch = registers.uses_flat_scratch
+    uses_scratch |= registers.uses_flat and kernel.fields.enables_private_segment
+    if source.target in HAS_ARCHITECTED_FLAT_SCRATCH or uses_scratch:
         return 6
     if source.xnack in ("any", "on"):
         return 4

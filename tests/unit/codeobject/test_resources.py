@@ -84,7 +84,10 @@ def test_new_sgpr_counts_the_special_ones_behind_it(exact: Listing) -> None:
         ("gfx90a", "s_mov_b32 s31, 0", 4),
         ("gfx90a:xnack-", "s_mov_b32 s31, 0", 0),
         ("gfx90a:xnack-", "v_cmp_eq_u32_e32 vcc, 0, v0", 2),
-        ("gfx90a:xnack-", "flat_load_dword v0, v[0:1]", 6),
+        ("gfx90a:xnack-", "s_cbranch_vccz .Lkernel_end", 2),
+        ("gfx90a:xnack-", "flat_load_dword v0, v[0:1]", 0),
+        ("gfx90a:xnack-", "scratch_load_dword v0, off, s0", 6),
+        ("gfx90a:xnack-", "s_mov_b32 flat_scratch_lo, 0", 6),
         ("gfx942", "s_mov_b32 s31, 0", 6),
     ],
 )
@@ -94,6 +97,13 @@ def test_special_sgprs_depend_on_the_target_and_the_code(arch: str, text: str, e
     need = measure_need(listing, "kernel")
 
     assert need.sgprs == need.registers.sgprs + extra
+
+
+def test_flat_access_needs_flat_scratch_where_there_is_scratch() -> None:
+    code = ["flat_load_dword v0, v[0:1]", "s_endpgm"]
+    listing = recovered(code, arch="gfx90a", scratch=16)
+
+    assert measure_need(listing, "kernel").sgprs == 6
 
 
 def test_deleted_use_shrinks_what_the_code_explained() -> None:
