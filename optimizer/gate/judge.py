@@ -97,13 +97,10 @@ class Gate:
         except UsageError as error:
             return _reject(Status.EDIT_INVALID, str(error))
         faults = _find_faults(parent, listing)
-        try:
-            data = rebuild_listing(listing)
-            rebuilt = CodeObject.read(data)
-        except ResourceRefusal as refusal:
-            return _reject(Status.STATIC_REJECTED, str(refusal))
-        except (AssemblerError, CodeObjectError) as error:
-            return _reject(Status.ASSEMBLER_REJECTED, str(error))
+        data = _rebuild(listing)
+        if isinstance(data, Judgement):
+            return data
+        rebuilt = CodeObject.read(data)
         if rebuilt.text.data == self._k0.text.data:
             return _reject(Status.EDIT_INVALID, "the code does not differ from K0's", data=data)
         faults += list(find_interface_changes(self._k0, rebuilt))
@@ -131,6 +128,18 @@ class Gate:
             reason = f"speedup {speedup:.5f} in {costs[0].unit} is below {needed:.5f}"
             verdict = Verdict(status=Status.NOT_FASTER, reasons=(reason,))
         return Judgement(verdict=verdict, data=data, costs=costs, speedup=speedup)
+
+
+def _rebuild(listing: Listing) -> bytes | Judgement:
+    try:
+        return rebuild_listing(listing)
+    except UsageError as error:
+        # In place: no room, or other resources.
+        return _reject(Status.EDIT_INVALID, str(error))
+    except ResourceRefusal as refusal:
+        return _reject(Status.STATIC_REJECTED, str(refusal))
+    except (AssemblerError, CodeObjectError) as error:
+        return _reject(Status.ASSEMBLER_REJECTED, str(error))
 
 
 def _find_faults(parent: KernelView, listing: Listing) -> list[str]:

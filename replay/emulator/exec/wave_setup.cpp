@@ -132,14 +132,15 @@ Dim3 size_of(const DispatchRequest& request, Dim3 id) {
             extent(id.z, grid.z, block.z, remainder.z)};
 }
 
+void fill_vgprs(Wave& wave, uint32_t first, uint32_t count, uint32_t fill) {
+    for (uint32_t i = first; i < first + count; ++i) {
+        std::fill(std::begin(wave.vgpr[i].lane), std::end(wave.vgpr[i].lane), fill);
+    }
+}
+
 void set_up_vgprs(const KernelImage& kernel, Dim3 block, uint32_t fill, Wave& wave) {
-    auto fill_registers = [&](uint32_t first, uint32_t count) {
-        for (uint32_t i = first; i < first + count; ++i) {
-            std::fill(std::begin(wave.vgpr[i].lane), std::end(wave.vgpr[i].lane), fill);
-        }
-    };
-    fill_registers(0, wave.arch_vgpr_count);
-    fill_registers(kAgprBase, wave.acc_vgpr_count);
+    fill_vgprs(wave, 0, wave.arch_vgpr_count, fill);
+    fill_vgprs(wave, kAgprBase, wave.acc_vgpr_count, fill);
     // gfx90a and later pack the work-item id into v0: x, y << 10, z << 20, as far as rsrc2 asks for them.
     uint32_t components = field(kernel.rsrc2, 11, 2);
     uint64_t row = block.x, plane = row * block.y;
@@ -198,6 +199,32 @@ VgprAllocation vgpr_allocation(const KernelImage& kernel) {
     uint32_t total = (field(kernel.rsrc1, 0, 6) + 1) * 8;
     uint32_t arch = std::min((field(kernel.rsrc3, 0, 6) + 1) * 4, std::min(total, 256u));
     return {arch, std::min(total - arch, 256u)};
+}
+
+namespace {
+
+/// True when an instruction that has been decoded names an accumulation register.
+bool names_agprs(const CodeSegment& code) {
+    for (uint64_t offset = 0; offset < code.size(); offset += 4) {
+        const Inst* inst = code.find(code.address() + offset);
+        if (inst && inst->acc_vgprs > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+bool take_agprs_as_vgprs(Wave& wave, const Inst& inst, const CodeSegment& code) {
+    uint32_t all = std::min(wave.arch_vgpr_count + wave.acc_vgpr_count, 256u);
+    if (inst.acc_vgprs > 0 || inst.arch_vgprs > all || names_agprs(code)) {
+        return false;
+    }
+    fill_vgprs(wave, wave.arch_vgpr_count, all - wave.arch_vgpr_count, wave.group->dispatch->options->fill);
+    wave.arch_vgpr_count = all;
+    wave.acc_vgpr_count = 0;
+    return true;
 }
 
 uint64_t start_address(const KernelImage& kernel) {

@@ -11,6 +11,11 @@ struct VgprAllocation {
 };
 VgprAllocation vgpr_allocation(const KernelImage& kernel);
 
+/// VGPRs behind accum_offset are the registers that are also named a0 and following, and AITER's attention kernels use
+/// them as VGPRs. Here the two files are apart: only a wave whose code names no AGPR gets them, and then has none. False
+/// where it cannot be.
+bool take_agprs_as_vgprs(Wave& wave, const Inst& inst, const CodeSegment& code);
+
 /// The first pc: 256 bytes past the entry when kernel arguments are preloaded.
 uint64_t start_address(const KernelImage& kernel);
 

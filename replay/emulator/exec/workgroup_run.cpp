@@ -5,6 +5,7 @@
 #include "exec/fault.h"
 #include "exec/fault_report.h"
 #include "exec/scalar/scalar_rows.h"
+#include "exec/wave_setup.h"
 
 namespace asmevo::emulator {
 
@@ -248,8 +249,10 @@ void WorkgroupRun::execute(Wave& wave, uint64_t& pc) {
             wave.state = WaveState::kAwaitsTurn;
             return;
         }
-        if (inst.arch_vgprs > wave.arch_vgpr_count || inst.acc_vgprs > wave.acc_vgpr_count) {
-            fault_beyond_allocation(wave, inst);
+        if (inst.arch_vgprs > wave.arch_vgpr_count || inst.acc_vgprs > wave.acc_vgpr_count) [[unlikely]] {
+            if (!take_agprs_as_vgprs(wave, inst, code_)) {
+                fault_beyond_allocation(wave, inst);
+            }
         }
         if constexpr (kWatch == Watch::kChecks) {
             checks_->before(wave, inst, pc);

@@ -9,6 +9,7 @@ import pytest
 from small_kernels import FakeReplayer, build_kernel, count_issue_slots, texts_of
 
 from asmevo.codeobject.code_object import CodeObject, content_hash
+from asmevo.codeobject.open_listing import open_listing
 from asmevo.codeobject.recover import recover
 from asmevo.errors import GateError, UsageError
 from asmevo.optimizer.gate.cost import Cost, CostUnit, compare_costs, read_cost
@@ -17,10 +18,11 @@ from asmevo.optimizer.kernel_view import view_kernel
 from asmevo.optimizer.mutators import Mutator
 from asmevo.optimizer.mutators.implied_wait import ImpliedWait
 from asmevo.optimizer.mutators.shrunk_nop import ShrunkNop
+from asmevo.optimizer.proposal import InsertAfter, Proposal
 from asmevo.optimizer.run_folder import RunFolder, RunIdentity
 from asmevo.optimizer.search import Budget, Search
 from asmevo.replay.records import Measurement
-from asmevo.verdict import Status
+from asmevo.verdict import Status, Verdict
 
 STORE = "global_store_dword v[10:11], v1, off\n"
 NOPS = "v_mov_b32 v1, v2\ns_nop 3\nv_mov_b32 v3, v1\ns_nop 4\n" + STORE
@@ -314,3 +316,20 @@ def test_search_of_an_object_that_cannot_be_edited_freely_patches_it(tmp_path: P
     assert nops == ["s_nop 0", "s_nop 0"]
     text = (tmp_path / "run" / "best.s").read_text()
     assert text.startswith("; cannot be rebuilt from this text")
+
+
+def test_gate_refuses_edits_that_do_not_fit_in_place_and_resources_that_cannot_be_told(
+    tmp_path: Path,
+) -> None:
+    data = build_kernel("s_getpc_b64 s[20:21]\n" + NOPS)
+    view = view_kernel(open_listing(data), "work")
+    gate = Gate(k0=CodeObject.read(data), replayers=[], folder=tmp_path)
+
+    def judge(*texts: str) -> Verdict:
+        edits = (InsertAfter(id=1, texts=texts),)
+        proposal = Proposal(mutator="test", sites=(1,), edits=edits, hypothesis="")
+        return gate.judge(view, proposal, ()).verdict
+
+    assert judge("s_nop 0").status is Status.EDIT_INVALID
+    assert "does not fit" in judge("s_nop 0").reasons[0]
+    assert judge("s_set_gpr_idx_on s0, gpr_idx(SRC0)").status is Status.STATIC_REJECTED

@@ -55,6 +55,35 @@ def test_register_beyond_the_allocation_faults() -> None:
     assert "uses v200, but the kernel's waves have only 8 vector registers" in outcome.report
 
 
+_HIGH_VGPR = """\
+  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  v_lshlrev_b32 v1, 2, v0
+  {before}
+  v_add_u32 v60, 7, v0
+  v_mov_b32 v2, v60
+  {after}
+  s_waitcnt lgkmcnt(0)
+  global_store_dword v1, v2, s[4:5]
+  s_endpgm"""
+
+
+def test_vgprs_behind_the_accum_offset_are_registers_of_a_kernel_without_agprs() -> None:
+    outcome = run_kernel(_HIGH_VGPR.format(before="", after=""), vgprs=32, agprs=32)
+
+    assert outcome.ok, outcome.report
+    assert outcome.words()[:64] == [7 + lane for lane in range(64)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("v_accvgpr_write_b32 a1, v0", ""), ("", "v_accvgpr_read_b32 v3, a1")],
+)
+def test_vgprs_that_overlap_named_agprs_fault(before: str, after: str) -> None:
+    outcome = run_kernel(_HIGH_VGPR.format(before=before, after=after), vgprs=32, agprs=32)
+
+    assert "uses v60, but the kernel's waves have only 32 vector registers" in outcome.report
+
+
 def test_report_shows_the_code_around_the_fault() -> None:
     outcome = run_kernel(
         "  s_nop 1\n  s_nop 2\n  s_nop 3\n  s_nop 4\n  s_trap 2\n  s_nop 5\n  s_endpgm",
