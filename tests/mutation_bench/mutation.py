@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,16 +27,21 @@ class Mutation:
     code_object: bytes
 
 
-def find_mutations(code_object: bytes, kernel: str) -> Iterator[Mutation]:
-    """Every deletion in one kernel that gives a code object.
+def find_mutations(code_object: bytes, kernel: str, sample: int = 0) -> Iterator[Mutation]:
+    """Every deletion in one kernel that gives a code object; or `sample` of them, always the same.
 
     Raises:
         AsmevoError: The object cannot be recovered.
     """
     listing = recover(code_object)
-    for one in listing.kernel_instructions(kernel):
-        if one.mnemonic not in MNEMONICS or one.id in listing.pinned:
-            continue
+    chosen = [
+        one
+        for one in listing.kernel_instructions(kernel)
+        if one.mnemonic in MNEMONICS and one.id not in listing.pinned
+    ]
+    if 0 < sample < len(chosen):
+        chosen = random.Random(kernel).sample(chosen, sample)
+    for one in chosen:
         data = _delete(listing, one.id)
         if data is not None:
             yield Mutation(

@@ -201,3 +201,41 @@ def test_undefined_store_ends_the_launch_where_findings_do() -> None:
         "global_store_dword v0, v5, s[4:5], workgroup (0, 0, 0), wave 0, lane 0" in outcome.report
     )
     assert [item["rule"] for item in outcome.findings] == ["undefined-store"]
+
+
+# Lane 5 of v6 alone is undefined: row or column 5 of a matrix of 16, 1 of one of 4 (block 1).
+_ONE_LANE = (
+    "  s_mov_b32 exec_lo, ~(1 << 5)\n  v_mov_b32_e32 v6, 0\n  v_mov_b32_e32 v7, 0\n"
+    "  s_mov_b64 exec, -1\n"
+    + "".join(f"  v_mov_b32_e32 v{n}, 0\n" for n in (8, 9, 10, 11, *range(12, 28)))
+    + "  s_nop 1\n"
+)
+
+
+def _undefined_lanes(operation: str, register: str) -> int:
+    body = _ONE_LANE + f"  {operation}\n  s_nop 15\n  s_nop 7\n  v_mov_b32_e32 v5, {register}"
+    (finding,) = run(body + STORE).findings
+    return int(finding["count"])
+
+
+@pytest.mark.parametrize(
+    ("operation", "register", "lanes"),
+    [
+        # Row 5 is register 1 of lanes 16 to 31; column 5 is lanes 5, 21, 37, 53 of every register.
+        ("v_mfma_f32_16x16x16_f16 v[12:15], v[6:7], v[8:9], 0", "v13", 16),
+        ("v_mfma_f32_16x16x16_f16 v[12:15], v[8:9], v[6:7], 0", "v12", 4),
+        ("v_smfmac_f32_16x16x32_f16 v[12:15], v[6:7], v[8:11], v16", "v13", 16),
+        ("v_mfma_f32_16x16x1_4b_f32 v[12:27], v6, v8, 0", "v13", 16),
+        # f64: row 5 is lanes 16 to 31 of the second pair.
+        ("v_mfma_f64_16x16x4_f64 v[12:19], v[6:7], v[8:9], 0", "v14", 16),
+        ("v_mfma_f64_16x16x4_f64 v[12:19], v[8:9], v[6:7], 0", "v19", 4),
+        # Block 1, row 1: lanes 20 to 23; of the f32 form register 1 of lanes 4 to 7.
+        ("v_mfma_f64_4x4x4_4b_f64 v[12:13], v[6:7], v[8:9], 0", "v12", 4),
+        ("v_mfma_f32_4x4x4_16b_f16 v[12:15], v[6:7], v[8:9], 0", "v13", 4),
+        ("v_mfma_f32_4x4x4_16b_f16 v[12:15], v[8:9], v[6:7], 0", "v14", 1),
+    ],
+)
+def test_matrix_operation_spreads_an_undefined_lane_over_its_line(
+    operation: str, register: str, lanes: int
+) -> None:
+    assert _undefined_lanes(operation, register) == lanes

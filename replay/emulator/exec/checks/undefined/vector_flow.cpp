@@ -189,12 +189,51 @@ void UndefinedTracker::flow_vector(Step& step) {
     }
 }
 
-/// Undefined rows of A and columns of B make rows and columns of D undefined. Operations of several blocks, sparse ones and
-/// f64 are taken as a whole.
+namespace {
+
+/// Where a matrix operation's operands and results are (AMD's matrix instruction calculator).
+struct MatrixShape {
+    unsigned size, blocks;
+    bool is_double;
+
+    explicit MatrixShape(const Inst& inst) {
+        const std::string_view name = inst.info->name;
+        size = name.find("32x32") != name.npos ? 32 : name.find("16x16") != name.npos ? 16 : 4;
+        is_double = name.ends_with("f64");
+        blocks = inst.dst[0].dwords / (is_double ? 2u : 1u) * kLanes / (size * size);
+    }
+    /// Rows of A, or columns of B, that the lanes hold, by block. With `is_spread` any block may take them.
+    void add(uint64_t lanes, bool is_spread, uint32_t* lines) const {
+        for (unsigned lane = 0; lane < kLanes; ++lane) {
+            if (lanes >> lane & 1) {
+                const unsigned own = lane / size % blocks;
+                for (unsigned block = is_spread ? 0 : own; block < (is_spread ? blocks : own + 1); ++block) {
+                    lines[block] |= 1u << lane % size;
+                }
+            }
+        }
+    }
+    struct Place {
+        unsigned row, column, block;
+    };
+    Place place(unsigned reg, unsigned lane) const {
+        if (size == 4) {
+            return is_double ? Place{lane / 16, lane % 4, lane / 4 % 4} : Place{reg, lane % 4, lane / 4};
+        }
+        if (is_double) {
+            return {lane / 16 + 4 * (reg / 2), lane % 16, 0};
+        }
+        return size == 32 ? Place{8 * (reg / 4 % 4) + 4 * (lane / 32) + reg % 4, lane % 32, reg / 16}
+                          : Place{4 * (lane / 16) + reg % 4, lane % 16, reg / 4};
+    }
+};
+
+}  // namespace
+
+/// Undefined rows of A and columns of B make rows and columns of D undefined; of sparse operations the index is A's.
 void UndefinedTracker::flow_matrix(Step& step) {
     Wave& shadow = step.shadow.wave;
     const Inst& inst = step.inst;
-    const std::string_view name = inst.info->name;
     auto undefined_by_lane = [&](const Operand& operand) {
         uint64_t lanes = 0;
         for (unsigned i = 0; operand.is_vgpr() && i < operand.dwords; ++i) {
@@ -205,28 +244,25 @@ void UndefinedTracker::flow_matrix(Step& step) {
         }
         return lanes;
     };
-    const uint64_t a = undefined_by_lane(inst.src[0]), b = undefined_by_lane(inst.src[1]);
+    const MatrixShape shape(inst);
     const bool is_sparse = (inst.info->flags & kDstIsRead) != 0;
-    const uint64_t index = is_sparse ? undefined_by_lane(inst.src[2]) : 0;
-    const unsigned size = name.find("32x32") != name.npos ? 32 : name.find("16x16") != name.npos ? 16 : 4;
-    const bool is_plain = size > 4 && inst.dst[0].dwords == size * size / kLanes && !name.ends_with("f64");
-    auto fold = [&](uint64_t lanes) {
-        for (unsigned width = 32; width >= size && size > 4; width /= 2) {
-            lanes |= lanes >> width;
-        }
-        return lanes & ((uint64_t{1} << size) - 1);
-    };
-    const uint64_t rows = fold(a | index), columns = fold(b);
+    uint32_t rows[16] = {}, columns[16] = {};
+    // CBSZ and ABID hand a block of A to others, BLGP moves lanes of B; in dense f64 BLGP negates.
+    shape.add(undefined_by_lane(inst.src[0]), inst.cbsz != 0, rows);
+    shape.add(is_sparse ? undefined_by_lane(inst.src[2]) : 0, false, rows);
+    const uint64_t b = undefined_by_lane(inst.src[1]);
+    shape.add(inst.blgp != 0 && !shape.is_double && shape.blocks > 1 && b != 0 ? ~uint64_t{0} : b, false, columns);
     const Operand& sum = is_sparse ? inst.dst[0] : inst.src[2];
     std::vector<LaneArray> result(inst.dst[0].dwords);
     for (unsigned reg = 0; reg < inst.dst[0].dwords; ++reg) {
-        const uint32_t* old = sum.is_vgpr() ? shadow.lanes(static_cast<uint16_t>(sum.index + reg)) : nullptr;
-        for (int lane = 0; lane < kLanes; ++lane) {
-            const unsigned column = static_cast<unsigned>(lane) % size;
-            const unsigned row = size == 32 ? 8 * (reg / 4 % 4) + 4 * static_cast<unsigned>(lane / 32) + reg % 4
-                                            : 4 * static_cast<unsigned>(lane / 16) + reg % 4;
-            const bool is_reached = is_plain ? (rows >> row & 1) || (columns >> column & 1) : (a | b | index) != 0;
-            result[reg].lane[lane] = all_if(is_reached || (old && old[lane] != 0));
+        const auto first = static_cast<uint16_t>(sum.index + (shape.is_double ? reg & ~1u : reg));
+        for (unsigned lane = 0; lane < kLanes; ++lane) {
+            const MatrixShape::Place at = shape.place(reg, lane);
+            bool is_reached = (rows[at.block] >> at.row & 1) || (columns[at.block] >> at.column & 1);
+            for (uint16_t i = 0; sum.is_vgpr() && i < (shape.is_double ? 2 : 1); ++i) {
+                is_reached = is_reached || shadow.lanes(static_cast<uint16_t>(first + i))[lane] != 0;
+            }
+            result[reg].lane[lane] = all_if(is_reached);
         }
     }
     for (unsigned reg = 0; reg < inst.dst[0].dwords; ++reg) {
