@@ -100,10 +100,10 @@ def _format_library(
     ]
 
 
-def format_table(pairs: Sequence[tuple[Case, Outcome]]) -> str:
-    """A page with one table for each library and the failures below."""
+def format_table(pairs: Sequence[tuple[Case, Outcome]], *, source: str) -> str:
+    """A page with one table for each library and the failures below; `source` names the run."""
     cases = sorted({case.id: case for case, _ in pairs}.values(), key=_order)
-    lines = [_HEAD]
+    lines = [_HEAD, f"Last run: {source}.", ""]
     for library in sorted({case.library for case in cases}):
         own = [case for case in cases if case.library == library]
         lines += _format_library(library, own, [p for p in pairs if p[0].library == library])

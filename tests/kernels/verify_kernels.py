@@ -20,6 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 
 from kernel_case import ARCHES, Case, find_cases
@@ -101,6 +102,17 @@ def find_outcomes(jobs: Sequence[Job]) -> dict[Job, Outcome]:
     return {job: outcome for job, outcome in found.items() if outcome is not None}
 
 
+def _find_commit() -> str:
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=_HERE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or "unknown"
+
+
 def main() -> None:
     """Run the cases that the arguments choose; exit code 1 when one of them failed."""
     parser = argparse.ArgumentParser(description="Verify real kernels on the emulated device")
@@ -122,7 +134,10 @@ def main() -> None:
     cases = {case.id: case for case in find_cases()}
     if arguments.table:
         arguments.table.write_text(
-            format_table([(cases[job.case], result) for job, result in outcomes.items()])
+            format_table(
+                [(cases[job.case], result) for job, result in outcomes.items()],
+                source=f"{date.today()}, commit {_find_commit()}",
+            )
         )
         print(f"Wrote {arguments.table}")
     failed = 0

@@ -225,7 +225,10 @@ def correct_attention_of_ranks(trial: Trial) -> None:
     tolerance = rounded(torch.float32, "exp and log of f32", ulps=4, sums=2)
     trial.check("lse", merged, total, tolerance)
     expected = out.double() * share.unsqueeze(2)
-    trial.check("out", result, expected, rounded(trial.dtype, "f32 product, rounded", ulps=4))
+    # The sums are below 8 in size, so the exponent is off by up to their last place of 2**-21 each.
+    ulps = 10 if trial.dtype == torch.float32 else 4
+    tolerance = rounded(trial.dtype, "exp of a difference of two f32 sums", ulps=ulps)
+    trial.check("out", result, expected, tolerance)
 
 
 @kernel_case(
