@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.listing import Listing
+from asmevo.codeobject.recover import take_apart
 from asmevo.codeobject.resource_records import declared_resources, granules
 from asmevo.codeobject.resources import CodeNeed, Resources, measure_need
 from asmevo.codeobject.target import HAS_UNIFIED_REGISTERS
@@ -82,25 +83,31 @@ def _faults(given: Resources, need: CodeNeed) -> Iterator[tuple[str, str]]:
 def _count_faults(
     kernel: Kernel, need: CodeNeed, k0: CodeObject | None
 ) -> Iterator[tuple[str, str]]:
-    """Counts of the metadata that K0 had right and the edit left behind."""
+    """Counts of the metadata that the edit left behind; what K0 itself has wrong may stay."""
     if k0 is None or all(one.name != kernel.name for one in k0.kernels):
         return
-    before = k0.kernel(kernel.name).metadata
-    for key, had, has, used in (
-        ("vgpr_count", before.vgpr_count, kernel.metadata.vgpr_count, need.registers.total_vgprs),
-        ("agpr_count", before.agpr_count, kernel.metadata.agpr_count, need.registers.agprs),
-        ("sgpr_count", before.sgpr_count, kernel.metadata.sgpr_count, need.sgprs),
-    ):
-        if has < used and has <= had and _was_right(k0, kernel, key):
-            yield f"the code uses {used}, the metadata has .{key} {has}", f".{key}: {used} does"
+    had = _counts(k0.kernel(kernel.name))
+    has, used = _counts(kernel), _used(need)
+    short = [key for key in used if has[key] < used[key]]
+    before = _used(measure_need(take_apart(k0), kernel.name)) if short else {}
+    for key in short:
+        if has[key] != had[key] or had[key] >= before[key]:
+            detail = f"the code uses {used[key]}, the metadata has .{key} {has[key]}"
+            yield detail, f".{key}: {used[key]} does"
 
 
-def _was_right(k0: CodeObject, kernel: Kernel, key: str) -> bool:
-    """False where K0's own number did not follow from its descriptor: nothing to keep up."""
-    original = k0.kernel(kernel.name)
-    given = declared_resources(original)
-    if key == "vgpr_count":
-        return granules(original.metadata.vgpr_count, 8) == given.allocated_vgprs
-    if key == "sgpr_count":
-        return granules(original.metadata.sgpr_count, 16) == given.allocated_sgprs
-    return original.metadata.agpr_count > 0 or given.allocated_vgprs <= given.accum_offset + 4
+def _counts(kernel: Kernel) -> dict[str, int]:
+    metadata = kernel.metadata
+    return {
+        "vgpr_count": metadata.vgpr_count,
+        "agpr_count": metadata.agpr_count,
+        "sgpr_count": metadata.sgpr_count,
+    }
+
+
+def _used(need: CodeNeed) -> dict[str, int]:
+    return {
+        "vgpr_count": need.registers.total_vgprs,
+        "agpr_count": need.registers.agprs,
+        "sgpr_count": need.sgprs,
+    }

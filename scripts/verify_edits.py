@@ -38,6 +38,15 @@ def main() -> None:
     parser.add_argument("--in-place", action="store_true", help="replace in place, too")
     arguments = parser.parse_args()
     counts: Counter[str] = Counter()
+    try:
+        _verify_all(arguments, counts)
+    except KeyboardInterrupt:
+        print("interrupted")
+    for name, count in sorted(counts.items()):
+        print(f"{count:8} {name}")
+
+
+def _verify_all(arguments: argparse.Namespace, counts: Counter[str]) -> None:
     seen: set[str] = set()
     for path in find_files(arguments.files):
         for found in find_code_objects(path):
@@ -51,8 +60,6 @@ def main() -> None:
                 continue
             seen.add(source.sha256)
             _verify(name, source, counts, arguments)
-    for name, count in sorted(counts.items()):
-        print(f"{count:8} {name}")
 
 
 def _verify(

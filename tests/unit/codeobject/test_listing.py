@@ -304,3 +304,15 @@ def test_branch_backward_out_of_reach_is_refused() -> None:
 
     with pytest.raises(AssemblerError, match="simm16"):
         rebuild_listing(listing.insert_after(0, ["s_nop 1"] * 32767))
+
+
+def test_label_symbols_follow_their_instruction() -> None:
+    code = ["s_cbranch_scc1 label_0002", "s_nop 0", "label_0002:", "s_mov_b32 s1, 1", "s_endpgm"]
+    listing = recover(build_kernel(code))
+
+    code_object = CodeObject.read(rebuild_listing(listing.insert_after(1, ["s_nop 1"] * 3)))
+
+    label = next(one for one in code_object.symbols if one.name == "label_0002")
+    at = label.value - code_object.text.address
+    assert at == 20
+    assert code_object.text.data[at : at + 4] == find_data(listing, "s_mov_b32 s1")

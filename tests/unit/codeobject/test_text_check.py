@@ -116,3 +116,12 @@ def test_metadata_that_an_edit_left_behind_is_refused() -> None:
     rebuild_checked(edited, "gfx942", k0=k0)
     with pytest.raises(AssemblerError, match=r"uses 21, the metadata has \.vgpr_count 8"):
         rebuild_checked(edited.replace(".vgpr_count: 24", ".vgpr_count: 8"), "gfx942", k0=k0)
+
+
+def test_metadata_that_the_original_has_wrong_may_stay() -> None:
+    text = write_kernel(CODE).replace(".sgpr_count: 14", ".sgpr_count: 12")
+    k0 = CodeObject.read(rebuild(text, "gfx942"))
+
+    rebuild_checked(text, "gfx942", k0=k0)
+    with pytest.raises(AssemblerError, match=r"metadata has \.sgpr_count 11"):
+        rebuild_checked(text.replace(".sgpr_count: 12", ".sgpr_count: 11"), "gfx942", k0=k0)
