@@ -15,7 +15,7 @@ class Status(StrEnum):
     EDIT_INVALID = "edit_invalid"
     ASSEMBLER_REJECTED = "assembler_rejected"
     STATIC_REJECTED = "static_rejected"
-    LAUNCH_FAILED = "launch_failed"
+    RUNTIME_FAILURE = "runtime_failure"
     CHECK_FAILED = "check_failed"
     DIVERGENT = "divergent"
     TIMED_OUT = "timed_out"

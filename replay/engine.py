@@ -16,16 +16,21 @@ from typing import Any, Self
 from asmevo.capture.bundle import open_bundle
 from asmevo.errors import AsmevoError, BundleError, MissingToolError, ReplayError, UsageError
 from asmevo.files import read_bounded
-from asmevo.host_memory import available_bytes
 from asmevo.replay.candidate import CandidateCheck
 from asmevo.replay.device import Device
 from asmevo.replay.job import CandidateOrder, Event, Job
 from asmevo.replay.layout import plan_hold
 from asmevo.replay.options import OracleOptions
 from asmevo.replay.process import WorkerProcess
+from asmevo.replay.proof import describe_proof
 from asmevo.replay.records import ObjectResult, ReplayResult
 from asmevo.replay.region_types import TypeHints, describe_regions, find_store_facts
-from asmevo.replay.restorable import describe_restoration, find_old_image, refuse_unrestorable
+from asmevo.replay.restorable import (
+    describe_restoration,
+    find_old_image,
+    refuse_unrestorable,
+    require_memory,
+)
 from asmevo.verdict import Status, Verdict
 
 __all__ = ["ReplaySession", "replay"]
@@ -84,7 +89,7 @@ class ReplaySession:
             refuse_unrestorable(bundle, k0, kernel, stores)
             facts = describe_regions(bundle, k0, kernel, stores, types or TypeHints())
             old_image = find_old_image(bundle, k0)
-            self.notes = describe_restoration(bundle)
+            self.notes = (*describe_proof(device), *describe_restoration(bundle))
         arch = manifest.dispatch.arch.partition(":")[0]
         if device.chip is not None and device.chip.arch != arch:
             raise UsageError(
@@ -98,6 +103,7 @@ class ReplaySession:
             repeats=repeats,
             options=options or OracleOptions(),
             facts=facts,
+            is_emulated=device.chip is not None,
             old_image=None if old_image is None else (old_image.start, old_image.stop),
         )
         # Out of a candidate's reach: the worker's own memory, which holds what it is compared with.
@@ -106,7 +112,7 @@ class ReplaySession:
         self._timeout_s = timeout_s
         self._held = plan_hold(manifest.regions)
         size = sum(region.size_bytes for region in manifest.regions)
-        _require_memory(bundle_path, size)
+        require_memory(bundle_path, size)
         self._transfer_s = _TRANSFER_BASE_S + size / _TRANSFER_BYTES_PER_S
         self._worker: WorkerProcess | None = None
         self._k0: ObjectResult | None = None
@@ -235,13 +241,13 @@ class ReplaySession:
                 how = self._worker.describe_end()
                 self.close()
                 verdict = Verdict(
-                    status=Status.LAUNCH_FAILED, reasons=(f"the process died: {how}",)
+                    status=Status.RUNTIME_FAILURE, reasons=(f"the process died: {how}",)
                 )
                 raise _WorkerLostError(verdict)
             event = message["event"]
             if event == Event.RESULT:
                 result = ObjectResult.from_json(message["result"])
-                if result.verdict.status is Status.LAUNCH_FAILED:
+                if result.verdict.status is Status.RUNTIME_FAILURE:
                     self.close()
                 return result
             if event == Event.ERROR:
@@ -249,19 +255,6 @@ class ReplaySession:
                 raise _make_error(message)
             is_launching = event == Event.LAUNCHING
             limit_s = self._timeout_s if is_launching else self._transfer_s
-
-
-def _require_memory(bundle_path: Path, size_bytes: int) -> None:
-    """Refuse what would drive this machine out of memory: a bundle may claim any size.
-
-    A worker holds every region twice, once to restore it from.
-    """
-    available = available_bytes()
-    if 2 * size_bytes > available:
-        raise ReplayError(
-            f"{bundle_path} restores {size_bytes:,} bytes, which a replay holds twice; "
-            f"{available:,} are available on this machine"
-        )
 
 
 def _make_error(message: Mapping[str, Any]) -> AsmevoError:

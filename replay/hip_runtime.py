@@ -159,6 +159,11 @@ class HipRuntime:
         """Take it away again; its contents stay."""
         _call("hipMemUnmap", address, memory.size_bytes)
 
+    def release(self, address: int, memory: PhysicalMemory) -> None:
+        """Give unmapped memory and its reservation back."""
+        _call("hipMemRelease", memory.handle)
+        _call("hipMemAddressFree", address, memory.size_bytes)
+
     def register_host(self, address: int, size_bytes: int) -> None:
         """Pin host memory for the device.
 
@@ -228,9 +233,9 @@ def _find_emulator() -> ctypes.CDLL | None:
 class EmulatorReport:
     """Reads the emulated device's report of this thread's last dispatch."""
 
-    def __init__(self) -> None:
-        """Look for the export in the loaded library."""
-        self._library = _find_emulator()
+    def __init__(self, *, is_emulated: bool = True) -> None:
+        """Look for the export in the loaded library, if the device is an emulated one."""
+        self._library = _find_emulator() if is_emulated else None
 
     @property
     def is_available(self) -> bool:

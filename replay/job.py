@@ -41,6 +41,7 @@ class Job:
     repeats: int
     options: OracleOptions
     facts: tuple[RegionFacts, ...]
+    is_emulated: bool
     old_image: tuple[int, int] | None = None
     """Addresses from and to which K0 was loaded in the program; nothing may point there."""
 

@@ -24,12 +24,18 @@ class Launcher:
     """Launches on one runtime; memory must have been restored."""
 
     def __init__(
-        self, runtime: HipRuntime, dispatch: DispatchRecord, kernarg: bytes, emit: Emit
+        self,
+        runtime: HipRuntime,
+        dispatch: DispatchRecord,
+        kernarg: bytes,
+        emit: Emit,
+        *,
+        is_emulated: bool,
     ) -> None:
         """Nothing is launched yet."""
         self._runtime, self._dispatch, self._kernarg = runtime, dispatch, kernarg
         self._emit = emit
-        self.report = EmulatorReport()
+        self.report = EmulatorReport(is_emulated=is_emulated)
 
     def launch(self, kernel: Kernel, setting: LaunchSetting) -> Measurement:
         """One launch, to its end.
@@ -45,21 +51,31 @@ class Launcher:
         ):
             return self._launch(kernel)
 
-    def _launch(self, kernel: Kernel) -> Measurement:
-        dispatch = self._dispatch
-        timer = None if self.report.is_available else EventTimer()
-        measured: tuple[float, ...] = ()
+    def time(self, kernel: Kernel) -> float:
+        """One launch between two events, in milliseconds."""
+        timer = EventTimer()
         self._emit(Event.LAUNCHING)
-        if timer is not None:
-            timer.start()
+        timer.start()
+        self._queue(kernel)
+        time_ms = timer.stop_ms()
+        self._runtime.synchronize()
+        self._emit(Event.LAUNCHED)
+        return time_ms
+
+    def _queue(self, kernel: Kernel) -> None:
+        dispatch = self._dispatch
         kernel.launch(
             grid=dispatch.grid,
             block=dispatch.block,
             dynamic_lds_bytes=dispatch.dynamic_lds_bytes,
             kernarg=self._kernarg,
         )
-        if timer is not None:
-            measured = (timer.stop_ms(),)
+
+    def _launch(self, kernel: Kernel) -> Measurement:
+        if not self.report.is_available:
+            return Measurement(measured_ms=(self.time(kernel),))
+        self._emit(Event.LAUNCHING)
+        self._queue(kernel)
         self._runtime.synchronize()
         self._emit(Event.LAUNCHED)
         report = self.report.read()
@@ -71,7 +87,6 @@ class Launcher:
         return Measurement(
             modelled_cycles=report.get("modelled_cycles"),
             wave_instructions=report.get("wave_instructions"),
-            measured_ms=measured,
         )
 
     def findings(self) -> tuple[Finding, ...]:

@@ -22,6 +22,7 @@ from asmevo.replay.records import Measurement, ObjectResult
 from asmevo.replay.restore import MemoryImage, RestoredMemory
 from asmevo.replay.restore_chunks import Chunks, read_chunks
 from asmevo.replay.rules import BoundedRule, EitherRule, ElementRule
+from asmevo.replay.timing import Timer
 from asmevo.verdict import Status, Verdict
 
 __all__ = ["Oracle"]
@@ -35,9 +36,15 @@ class Oracle:
     """Judges candidates by what K0 does. Everything is launched on restored memory."""
 
     def __init__(
-        self, bundle: Bundle, job: Job, memory: RestoredMemory, launcher: Launcher
+        self,
+        bundle: Bundle,
+        job: Job,
+        memory: RestoredMemory,
+        launcher: Launcher,
+        timer: Timer,
     ) -> None:
         """Nothing is launched yet."""
+        self._timer = timer
         self._bundle, self._job = bundle, job
         self._memory, self._launcher = memory, launcher
         self._facts = {facts.index: facts for facts in job.facts}
@@ -49,7 +56,8 @@ class Oracle:
 
     def run_k0(self) -> ObjectResult:
         """Compare K0 with the golden output and with itself; learn what it does not repeat."""
-        result = self._run(_K0, self._bundle.code_object(), self._judge_k0)
+        data = self._bundle.code_object()
+        result = self._time(self._run(_K0, data, self._judge_k0), data)
         self._k0_findings = result.findings
         return replace(
             result, order_dependence=self._order_dependence, envelope=self._envelope.facts
@@ -63,7 +71,28 @@ class Oracle:
         result = self._run(order.name, data, lambda run: self._judge_candidate(run, order))
         if not result.verdict.has_passed:
             return result
-        return replace(result, verdict=_judge_findings(result.findings, self._k0_findings))
+        verdict = _judge_findings(result.findings, self._k0_findings)
+        return self._time(replace(result, verdict=verdict), data)
+
+    def _time(self, result: ObjectResult, data: bytes) -> ObjectResult:
+        """On a GPU: what passed, against K0 by turns; K0 against itself shows what is noise."""
+        options = self._job.options
+        is_timed = options.timing_rounds > 0 and not self._job.is_emulated
+        if not is_timed or not result.verdict.has_passed:
+            return result
+        name = self._bundle.manifest.dispatch.kernel
+        try:
+            k0, candidate = Kernel(self._bundle.code_object(), name), Kernel(data, name)
+            times = self._timer.time_pair(k0, candidate)
+            for kernel in (k0, candidate):
+                kernel.close()
+        except HipFailure as failure:
+            verdict = Verdict(status=Status.RUNTIME_FAILURE, reasons=(f"timing: {failure}",))
+            return replace(result, verdict=verdict)
+        measurement = Measurement(
+            measured_ms=times.candidate_ms, k0_ms=times.k0_ms, caches=options.caches.value
+        )
+        return replace(result, measurement=measurement)
 
     def _run(self, name: str, data: bytes, judge: Callable[[_Run], Verdict]) -> ObjectResult:
         run = _Run(self._memory, self._launcher)
@@ -74,7 +103,7 @@ class Oracle:
             run.kernel.close()
         except HipFailure as failure:
             reasons = (str(failure), *self._launcher.report.failure_lines(_REPORT_LINES))
-            verdict = Verdict(status=Status.LAUNCH_FAILED, reasons=reasons)
+            verdict = Verdict(status=Status.RUNTIME_FAILURE, reasons=reasons)
             run.note_findings()
         return ObjectResult(
             name=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -27,6 +28,37 @@ class Measurement:
     wave_instructions: int | None = None
     measured_ms: tuple[float, ...] = ()
     """Event times of the launches, in order; empty on the emulated device."""
+    k0_ms: tuple[float, ...] = ()
+    """Of a candidate: those of K0's launches between its own."""
+    caches: str = ""
+    """`warm` or `cold`; empty where the launches were not there to be timed."""
+
+    @property
+    def variation(self) -> float | None:
+        """Coefficient of variation of the times; None for fewer than two."""
+        times = self.measured_ms
+        mean = statistics.fmean(times) if len(times) > 1 else 0.0
+        return statistics.stdev(times) / mean if mean > 0 else None
+
+    @property
+    def speedup(self) -> float | None:
+        """Median time of K0 over the candidate's, of launches by turns."""
+        if not self.k0_ms or not self.measured_ms:
+            return None
+        median = statistics.median(self.measured_ms)
+        return statistics.median(self.k0_ms) / median if median > 0 else None
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, with what follows from the times."""
+        return asdict(self) | {"variation": self.variation, "speedup": self.speedup}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        fields = {key: value for key, value in data.items() if key not in ("variation", "speedup")}
+        for name in ("measured_ms", "k0_ms"):
+            fields[name] = tuple(fields[name])
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +81,7 @@ class ObjectResult:
         """As JSON values."""
         return asdict(self) | {
             "comparisons": [comparison.to_json() for comparison in self.comparisons],
+            "measurement": None if self.measurement is None else self.measurement.to_json(),
             "findings": [finding.to_json() for finding in self.findings],
         }
 
@@ -60,13 +93,11 @@ class ObjectResult:
         measured = data.pop("measurement")
         findings = tuple(Finding.from_json(item) for item in data.pop("findings"))
         envelope = tuple(EnvelopeFacts(**item) for item in data.pop("envelope"))
-        if measured is not None:
-            measured["measured_ms"] = tuple(measured["measured_ms"])
         return cls(
             **data,
             verdict=Verdict(status=Status(verdict["status"]), reasons=tuple(verdict["reasons"])),
             comparisons=comparisons,
-            measurement=None if measured is None else Measurement(**measured),
+            measurement=None if measured is None else Measurement.from_json(measured),
             findings=findings,
             envelope=envelope,
         )

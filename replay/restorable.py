@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from asmevo.capture.bundle import Bundle
 from asmevo.capture.manifest import Region, RegionKind
 from asmevo.codeobject.analysis.stored_value import StoreFacts
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.errors import ReplayError
+from asmevo.host_memory import available_bytes
 
-__all__ = ["describe_restoration", "find_old_image", "refuse_unrestorable"]
+__all__ = ["describe_restoration", "find_old_image", "refuse_unrestorable", "require_memory"]
 
 _NOT_REBUILT = {
     "hidden_heap_v1": "the device heap, whose contents are not captured",
@@ -97,3 +99,19 @@ def describe_restoration(bundle: Bundle) -> tuple[str, ...]:
     if bundle.manifest.capture.is_redacted:
         notes.append("the bundle is redacted: its contents are synthetic")
     return tuple(notes)
+
+
+def require_memory(bundle_path: Path, size_bytes: int) -> None:
+    """Refuse what would drive this machine out of memory: a bundle may claim any size.
+
+    A worker holds every region twice, once to restore it from.
+
+    Raises:
+        ReplayError: There is not as much.
+    """
+    available = available_bytes()
+    if 2 * size_bytes > available:
+        raise ReplayError(
+            f"{bundle_path} restores {size_bytes:,} bytes, which a replay holds twice; "
+            f"{available:,} are available on this machine"
+        )

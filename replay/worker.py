@@ -24,6 +24,7 @@ from asmevo.replay.launcher import Emit, Launcher
 from asmevo.replay.layout import plan_hold
 from asmevo.replay.oracle import Oracle
 from asmevo.replay.restore import RestoredMemory
+from asmevo.replay.timing import Timer
 from asmevo.verdict import Status
 
 __all__ = ["main"]
@@ -32,10 +33,12 @@ __all__ = ["main"]
 def _restore(bundle: Bundle, job: Job, emit: Emit) -> Oracle:
     held = plan_hold(bundle.manifest.regions)
     runtime = HipRuntime()
-    launcher = Launcher(runtime, bundle.manifest.dispatch, bundle.kernarg(), emit)
+    launcher = Launcher(
+        runtime, bundle.manifest.dispatch, bundle.kernarg(), emit, is_emulated=job.is_emulated
+    )
     launcher.report.collect_findings(job.options.checks)
     memory = RestoredMemory(bundle, runtime, held, job.old_image)
-    return Oracle(bundle, job, memory, launcher)
+    return Oracle(bundle, job, memory, launcher, Timer(runtime, memory, launcher, job.options))
 
 
 def _open_results(descriptor: int) -> Emit:
@@ -70,7 +73,7 @@ def _serve(emit: Emit) -> None:
         emit(Event.RESTORED)
         result = oracle.run_k0()
         emit(Event.RESULT, result=result.to_json())
-        while result.verdict.status is not Status.LAUNCH_FAILED:
+        while result.verdict.status is not Status.RUNTIME_FAILURE:
             line = sys.stdin.readline()
             if not line:
                 return

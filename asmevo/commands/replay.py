@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +14,8 @@ from asmevo.errors import UsageError
 if TYPE_CHECKING:
     from asmevo.replay.comparison import Comparison
     from asmevo.replay.device import Device
-    from asmevo.replay.options import OracleOptions
-    from asmevo.replay.records import ObjectResult, ReplayResult
+    from asmevo.replay.options import CacheState, OracleOptions
+    from asmevo.replay.records import Measurement, ObjectResult, ReplayResult
 
 __all__ = ["register"]
 
@@ -58,6 +59,12 @@ def replay(
     equal_zeros: Annotated[
         bool, typer.Option("--equal-zeros", help="… and +0 counts as -0 within such bounds")
     ] = False,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=0, help="Timed launches by turns with K0, on a GPU")
+    ] = 20,
+    caches: Annotated[
+        str, typer.Option("--caches", help="What L2 holds at timed launches: warm or cold")
+    ] = "warm",
     seeds: Annotated[
         int, typer.Option("--seeds", min=0, max=64, help="Random orders of waves, emulated only")
     ] = 2,
@@ -83,7 +90,11 @@ def replay(
         timeout_s=timeout_s,
         repeats=repeats,
         types=TypeHints.parse(dtype or [], signature),
-        options=_make_options(seeds, max_ulp, relative, absolute, equal_zeros),
+        options=replace(
+            _make_options(seeds, max_ulp, relative, absolute, equal_zeros),
+            timing_rounds=rounds,
+            caches=_parse_caches(caches),
+        ),
     )
     if as_json:
         print_json(result.to_json())
@@ -100,6 +111,15 @@ def _select_device(text: str, bundle: Path) -> Device:
 
     with open_bundle(bundle) as opened:
         return Device.parse(text, arch=opened.manifest.dispatch.arch)
+
+
+def _parse_caches(text: str) -> CacheState:
+    from asmevo.replay.options import CacheState
+
+    try:
+        return CacheState(text)
+    except ValueError:
+        raise UsageError(f"unknown --caches {text[:40]!r}", hint="warm or cold") from None
 
 
 def _make_options(
@@ -136,6 +156,8 @@ def _refuse_unfit(result: ReplayResult) -> None:
 
 def _print_result(result: ReplayResult) -> None:
     typer.echo(printable(f"{result.kernel} on {result.device}"))
+    for note in result.notes:
+        typer.echo(f"note: {printable(note)}")
     for item in (result.k0, *result.candidates):
         typer.echo(printable(f"{item.name}: {_describe_outcome(item)}"))
         for reason in item.verdict.reasons:
@@ -189,13 +211,23 @@ def _of(argument: str) -> str:
     return f", argument {argument}" if argument else ""
 
 
+def _describe_times(cost: Measurement) -> str:
+    from statistics import median
+
+    count = len(cost.measured_ms)
+    text = f"{median(cost.measured_ms):.4f} ms measured (median of {count}"
+    if cost.variation is not None:
+        text += f", variation {cost.variation:.1%}"
+    text += f", caches {cost.caches})" if cost.caches else ")"
+    return text if cost.speedup is None else f"{text}; K0 takes {cost.speedup:.3f} times as long"
+
+
 def _describe_cost(item: ObjectResult) -> str | None:
     cost = item.measurement
     if cost is None:
         return None
     if cost.measured_ms:
-        times = sorted(cost.measured_ms)
-        return f"{times[len(times) // 2]:.4f} ms measured (median of {len(times)})"
+        return _describe_times(cost)
     if cost.modelled_cycles is None:
         return None
     return f"{cost.modelled_cycles:,} cycles modelled, {cost.wave_instructions:,} wave instructions"

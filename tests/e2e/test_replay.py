@@ -201,7 +201,7 @@ def test_replay_of_faulting_candidate_fails_with_report_and_next_one_runs(
     result = replay(bundle, [build("wild", _WILD_STORE), build("same")], device=device)
 
     wild, same = result.candidates
-    assert wild.verdict.status is Status.LAUNCH_FAILED
+    assert wild.verdict.status is Status.RUNTIME_FAILURE
     text = "\n".join(wild.verdict.reasons)
     assert "(719)" in text
     assert "global_store_dword" in text
@@ -290,7 +290,7 @@ def test_replay_with_killed_worker_fails_that_candidate_only(
         killer.join()
         after = session.run(same)
 
-    assert killed.verdict.status is Status.LAUNCH_FAILED
+    assert killed.verdict.status is Status.RUNTIME_FAILURE
     assert "signal 9 (SIGKILL)" in killed.verdict.reasons[0]
     assert after.verdict.has_passed
 
@@ -349,7 +349,7 @@ def test_replay_of_faulting_k0_reports_it_and_judges_no_candidate(
 
     result = replay(path, [build("same")], device=device)
 
-    assert result.k0.verdict.status is Status.LAUNCH_FAILED
+    assert result.k0.verdict.status is Status.RUNTIME_FAILURE
     assert result.candidates[0].verdict.status is Status.UNSUPPORTED
 
 
@@ -411,7 +411,7 @@ def test_replay_of_candidate_that_writes_into_the_worker_fails(
     result = replay(bundle, [build("stray", (store, f"{store}\n  {stray}"))], device=device)
 
     assert result.k0.verdict.has_passed
-    assert result.candidates[0].verdict.status is Status.LAUNCH_FAILED
+    assert result.candidates[0].verdict.status is Status.RUNTIME_FAILURE
 
 
 def test_replay_at_address_that_no_process_can_map_fails_naming_it(

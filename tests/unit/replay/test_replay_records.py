@@ -104,7 +104,7 @@ def test_difference_description_names_address_element_and_values() -> None:
         assert part in text
 
 
-@pytest.mark.parametrize("status", [Status.DIVERGENT, Status.LAUNCH_FAILED, Status.UNSUPPORTED])
+@pytest.mark.parametrize("status", [Status.DIVERGENT, Status.RUNTIME_FAILURE, Status.UNSUPPORTED])
 def test_replay_result_with_one_bad_candidate_has_its_verdict(status: Status) -> None:
     identical = Comparison(against="K0", outcomes=(_OUTCOME,), guard_bytes=0)
     good, bad = _result(identical, Status.PASSED), _result(identical, status)
@@ -121,7 +121,7 @@ def test_replay_result_with_one_bad_candidate_has_its_verdict(status: Status) ->
 def test_job_and_order_round_trip_through_a_line_are_equal() -> None:
     options = OracleOptions(seeds=(3, 4), tolerance=Tolerance(max_ulp=2, relative=1e-3))
     facts = RegionFacts(index=0, address=4096, argument="x\ny", element_type=ElementType.BF16)
-    job = Job(bundle="/a\nb.aeb", repeats=2, options=options, facts=(facts,))
+    job = Job(bundle="/a\nb.aeb", repeats=2, options=options, facts=(facts,), is_emulated=True)
     order = CandidateOrder(path="/c d\n.hsaco", name="c", sha256="0" * 64)
 
     for line in (job.to_line(), order.to_line()):
