@@ -14,9 +14,11 @@ from typing import Any
 
 from asmevo.capture.bundle import open_bundle
 from asmevo.codeobject.code_object import CodeObject, content_hash
+from asmevo.codeobject.open_listing import open_listing
 from asmevo.errors import UsageError
 from asmevo.optimizer.gate.cost import CostUnit, compare_costs
 from asmevo.optimizer.gate.judge import Gate, Replayer
+from asmevo.optimizer.release import Release, choose_release
 from asmevo.optimizer.run_folder import RunFolder, RunIdentity
 from asmevo.optimizer.search import Budget, Progress, Search
 from asmevo.replay.device import Device
@@ -75,16 +77,22 @@ def optimize(
     *,
     device: Device,
     budget: Budget,
+    held_out: Sequence[Path] = (),
     timeout_s: float = 60.0,
     progress: Progress | None = None,
     make_replayer: ReplayerFactory | None = None,
 ) -> dict[str, Any]:
     """Search, and give the summary that `summary.json` holds.
 
+    `held_out` are bundles of the same kernel that the search does not see: only what passes on them
+    as well is released as the best.
+
     Raises:
-        UsageError: `output` holds another run.
+        UsageError: `output` holds another run, or a held-out bundle is of another kernel.
         GateError: K0 does not reproduce a bundle's golden output.
     """
+    if held_out:
+        read_bundles([*bundles.paths, *held_out])
     k0 = CodeObject.read(bundles.code_object)
     identity = RunIdentity(
         k0_sha256=content_hash(bundles.code_object),
@@ -96,26 +104,34 @@ def optimize(
     with ExitStack() as stack:
         folder = RunFolder(output, identity)
         stack.callback(folder.close)
-        replayers: list[Replayer] = []
-        for path in bundles.paths:
+
+        def open_replayer(path: Path) -> Replayer:
             if make_replayer is not None:
-                replayers.append(make_replayer(path))
-                continue
-            session = ReplaySession(path, device=device, timeout_s=timeout_s)
-            replayers.append(stack.enter_context(session))
+                return make_replayer(path)
+            return stack.enter_context(ReplaySession(path, device=device, timeout_s=timeout_s))
+
+        replayers = [open_replayer(path) for path in bundles.paths]
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="asmevo-optimize-")))
         gate = Gate(k0=k0, replayers=replayers, folder=scratch)
         search = Search(folder=folder, gate=gate, budget=budget, progress=progress)
         ended = search.run(bundles.code_object)
-        summary = _summarise(folder, bundles, ended, search.refusals)
+        unseen = [(path, open_replayer(path)) for path in held_out]
+        release = choose_release(folder, unseen, scratch)
+        data = folder.object_of(release.node)
+        folder.write_best(data, open_listing(data).to_assembly())
+        summary = _summarise(folder, bundles, ended, search.refusals, release)
         folder.write_summary(summary)
     return summary
 
 
 def _summarise(
-    folder: RunFolder, bundles: BundleSet, ended: str, refusals: dict[str, str]
+    folder: RunFolder,
+    bundles: BundleSet,
+    ended: str,
+    refusals: dict[str, str],
+    release: Release,
 ) -> dict[str, Any]:
-    root, best = folder.nodes[0], folder.best
+    root, best = folder.nodes[0], release.node
     speedup, _ = compare_costs(root.costs, best.costs)
     verdicts = Counter(attempt.verdict.status for attempt in folder.attempts.values())
     mutators = Counter(attempt.mutator for attempt in folder.attempts.values())
@@ -142,6 +158,7 @@ def _summarise(
         "verdicts": {status.value: verdicts[status] for status in Status if verdicts[status]},
         "attempts_by_mutator": dict(sorted(mutators.items())),
         "committed": [node.mutator for node in folder.nodes[1:]],
+        "held_out": release.to_json(),
         "refusals": refusals,
         "ended": ended,
     }

@@ -35,6 +35,14 @@ def optimize(
         Path,
         typer.Option("-o", "--output", metavar="RUNDIR", help="Run folder; resumed if it is one"),
     ],
+    held_out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--held-out",
+            metavar="BUNDLE",
+            help="Unseen by the search; only what passes on it is released; repeatable",
+        ),
+    ] = None,
     device: DeviceName = "emulated",
     max_candidates: Annotated[
         int | None,
@@ -70,7 +78,13 @@ def optimize(
     chosen = Device.parse(device, arch=captured.arch)
     with _show_progress() as progress:
         summary = run_optimize(
-            captured, output, device=chosen, budget=budget, timeout_s=timeout_s, progress=progress
+            captured,
+            output,
+            device=chosen,
+            budget=budget,
+            held_out=held_out or [],
+            timeout_s=timeout_s,
+            progress=progress,
         )
     if as_json:
         print_json(summary)
@@ -132,6 +146,9 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
     console.print(f"{summary['attempts']} candidates judged: {verdicts or 'none'}")
     committed = ", ".join(summary["committed"]) or "nothing"
     console.print(f"committed: {committed} ({summary['ended']})")
+    for one in summary["held_out"]["rejected"]:
+        line = f"{one['sha256'][:12]} is not released: {one['status']} on {one['bundle']}"
+        console.print(printable(f"{line}: {one['reason']}"))
     for mutator, reason in summary["refusals"].items():
         console.print(f"{mutator} refused: {reason}")
     console.print(f"Wrote {output / 'best.hsaco'}")

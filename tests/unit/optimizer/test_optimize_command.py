@@ -52,6 +52,58 @@ def test_optimize_with_fake_replay_gives_a_summary(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "summary.json").exists()
 
 
+def test_optimize_releases_only_what_passes_on_held_out_bundles(tmp_path: Path) -> None:
+    data = build_kernel(BODY)
+    bundles = read_bundles([bundle_of(tmp_path / "one.aeb", data)])
+    unseen = bundle_of(tmp_path / "unseen.aeb", data)
+
+    def open_replayer(path: Path) -> FakeReplayer:
+        return FakeReplayer(data, is_equal=lambda one: path != unseen or one == data)
+
+    summary = optimize(
+        bundles,
+        tmp_path / "run",
+        device=Device.parse("emulated"),
+        budget=Budget(),
+        held_out=[unseen],
+        make_replayer=open_replayer,
+    )
+
+    assert summary["committed"] == ["W6"]
+    assert not summary["has_improved"]
+    (rejected,) = summary["held_out"]["rejected"]
+    assert (rejected["bundle"], rejected["status"]) == (str(unseen), "divergent")
+    assert (tmp_path / "run" / "best.hsaco").read_bytes() == data
+
+
+def test_optimize_with_held_out_bundle_that_passes_releases_the_best(tmp_path: Path) -> None:
+    data = build_kernel(BODY)
+    bundles = read_bundles([bundle_of(tmp_path / "one.aeb", data)])
+    unseen = bundle_of(tmp_path / "unseen.aeb", data)
+
+    summary = optimize(
+        bundles,
+        tmp_path / "run",
+        device=Device.parse("emulated"),
+        budget=Budget(),
+        held_out=[unseen],
+        make_replayer=lambda path: FakeReplayer(data),
+    )
+
+    assert summary["has_improved"]
+    assert summary["held_out"] == {"bundles": [str(unseen)], "rejected": []}
+
+
+def test_optimize_with_held_out_bundle_of_another_kernel_is_a_usage_error(tmp_path: Path) -> None:
+    first = bundle_of(tmp_path / "one.aeb", build_kernel(BODY))
+    other = bundle_of(tmp_path / "two.aeb", build_kernel("s_nop 0\n" + BODY))
+
+    code, output = run_command(first, "--held-out", other, "-o", tmp_path / "run")
+
+    assert code == 2
+    assert "different code objects" in output
+
+
 def test_optimize_of_different_code_objects_is_a_usage_error(tmp_path: Path) -> None:
     first = bundle_of(tmp_path / "one.aeb", build_kernel(BODY))
     second = bundle_of(tmp_path / "two.aeb", build_kernel("s_nop 0\n" + BODY))
