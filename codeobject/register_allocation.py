@@ -32,6 +32,11 @@ def allocate_vector_registers(
             "allocated_vgprs": granules(used.total_vgprs, VGPR_GRANULE),
         }
     offset = max(given.accum_offset, after.accum_offset)
+    if is_open and offset != given.accum_offset and before.registers.agprs:
+        # What is reached by number may lie behind it, where AGPRs would move away.
+        raise ResourceRefusal(
+            f"accum_offset cannot move: {(used.open_ends or before.registers.open_ends)[0]}"
+        )
     agprs = max(used.agprs, given.allocated_agprs if is_open else 0)
     total = max(given.allocated_vgprs, offset + agprs if agprs else used.vgprs)
     return {"accum_offset": offset, "allocated_vgprs": granules(total, VGPR_GRANULE)}

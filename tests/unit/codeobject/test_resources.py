@@ -146,6 +146,16 @@ def test_registers_reached_by_number_keep_what_k0_declares() -> None:
     assert kernel.metadata.vgpr_count == 24
 
 
+def test_agprs_do_not_move_under_registers_reached_by_number() -> None:
+    indexed = ["s_set_gpr_idx_on s7, gpr_idx(SRC0)", "v_mov_b32_e32 v3, v0", "s_set_gpr_idx_off"]
+    code = [*indexed, "v_accvgpr_write_b32 a3, v0", "s_endpgm"]
+    listing = recovered(code, total=8, accum=4, agprs=4)
+
+    rebuilt_kernel(listing.insert_after(0, ["s_nop 0"]))
+    with pytest.raises(ResourceRefusal, match=r"accum_offset cannot move: s_set_gpr_idx_on"):
+        rebuild_listing(listing.insert_after(0, ["v_mov_b32_e32 v4, 0"]))
+
+
 @pytest.mark.parametrize(
     "text", ["s_set_gpr_idx_on s7, gpr_idx(SRC0)", "s_swappc_b64 s[2:3], s[4:5]"]
 )
