@@ -18,7 +18,7 @@ from asmevo.codeobject.compare import compare
 from asmevo.codeobject.encoder import encode
 from asmevo.codeobject.instruction_check import check_instruction
 from asmevo.codeobject.listing import Listing
-from asmevo.codeobject.resource_fields import expect_object
+from asmevo.codeobject.resources import KernelPlan, plan_resources
 from asmevo.codeobject.toolchain import disassemble
 from asmevo.errors import AssemblerError, UsageError
 
@@ -41,10 +41,12 @@ def patch_listing(listing: Listing) -> bytes:
     source, origin = listing.source, listing.origin
     if origin is None:
         return source.data
-    if expect_object(listing) is not source:
-        raise UsageError(
-            "the edit needs other resources than K0 has: it cannot be patched in place"
-        )
+    for plan in plan_resources(listing):
+        if _grows(plan):
+            raise UsageError(
+                f"the edit needs more resources than {plan.kernel.name[:120]} has: "
+                "it cannot be patched in place"
+            )
     added = [one for one in listing.instructions if not one.data]
     encoded = {one.id: one.data for one in listing.instructions}
     encoded |= {key: one.data for key, one in encode(added, listing.arch).items()}
@@ -54,6 +56,24 @@ def patch_listing(listing: Listing) -> bytes:
     data = source.data[:start] + code + source.data[start + len(code) :]
     _check_patch(listing, CodeObject.read(data), offsets)
     return data
+
+
+def _grows(plan: KernelPlan) -> bool:
+    """What the edit needs less of simply stays."""
+    given, needed, used = plan.given, plan.needed, plan.after.registers
+    metadata = plan.kernel.metadata
+    pairs = (
+        (given.allocated_vgprs, needed.allocated_vgprs),
+        (given.accum_offset, needed.accum_offset),
+        (given.allocated_agprs, used.agprs),
+        (given.allocated_sgprs, needed.allocated_sgprs),
+        (given.group_segment_size, needed.group_segment_size),
+        (given.private_segment_size, needed.private_segment_size),
+        (max(metadata.vgpr_count, plan.before.registers.total_vgprs), used.total_vgprs),
+        (max(metadata.agpr_count, plan.before.registers.agprs), used.agprs),
+        (max(metadata.sgpr_count, plan.before.sgprs), plan.after.sgprs),
+    )
+    return any(has < wants for has, wants in pairs)
 
 
 def _lay_out(listing: Listing, origin: Listing, encoded: Mapping[int, bytes]) -> dict[int, int]:

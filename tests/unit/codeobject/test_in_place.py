@@ -123,7 +123,7 @@ def test_added_branch_goes_where_it_is_to(loop: Listing) -> None:
     ("added", "error", "reason"),
     [
         (["s_nop 0"], UsageError, "does not fit"),
-        (["v_mov_b32_e32 v90, 0"], UsageError, "other resources"),
+        (["v_mov_b32_e32 v90, 0"], UsageError, "more resources"),
         (["v_nonsense v1"], AssemblerError, "v_nonsense v1"),
         (["s_set_gpr_idx_on s0, gpr_idx(SRC0)"], ResourceRefusal, "cannot be recomputed"),
     ],
@@ -133,6 +133,16 @@ def test_edit_that_cannot_be_patched_is_refused(
 ) -> None:
     with pytest.raises(error, match=reason):
         rebuild_listing(loop.insert_after(0, added))
+
+
+def test_edit_that_needs_less_keeps_what_there_is() -> None:
+    data = build_kernel(["v_mov_b32_e32 v20, 0", *LOOP], total=24, accum=24)
+    listing = take_in_place(data)
+
+    patched = CodeObject.read(rebuild_listing(listing.delete([0])))
+
+    assert patched.kernels[0].descriptor == listing.source.kernels[0].descriptor
+    assert patched.metadata_note == listing.source.metadata_note
 
 
 def test_text_that_llvm_reads_otherwise_is_refused(loop: Listing) -> None:
