@@ -138,7 +138,7 @@ def attach(pid: int) -> Iterator[AttachedTarget]:
         TargetError: The process cannot be attached to; it was not touched, or is as it was.
     """
     process = find_target(pid)
-    library = _find_library(pid)
+    library = capture_library()
     frida = _import_frida()
     with _alone(pid):
         yield from _attach(frida, process, library)
@@ -186,8 +186,13 @@ def _alone(pid: int) -> Iterator[None]:
 
 
 def _load(script: Any, library: Path, pid: int) -> int:
+    """Load the library into the target; its version."""
     with _explained(pid):
-        return int(script.exports_sync.load(str(library)))
+        if _is_seen_by(pid, library):
+            return int(script.exports_sync.load(str(library)))
+        if (descriptor := _find_loaded_image(pid)) is not None:
+            return int(script.exports_sync.load(f"/proc/self/fd/{descriptor}"))
+        return int(script.exports_sync.load_image(library.read_bytes().hex()))
 
 
 def _leave(pid: int, session: Any, target: AttachedTarget | None) -> None:
@@ -208,22 +213,26 @@ def _leave(pid: int, session: Any, target: AttachedTarget | None) -> None:
             time.sleep(_LEAVE_GRACE_S)
 
 
-def _find_library(pid: int) -> Path:
-    """The capture library, which the target must see under the same path."""
-    library = capture_library()
+def _is_seen_by(pid: int, library: Path) -> bool:
+    """Whether the target has this file at this path: in a container it may not."""
     seen = Path(f"/proc/{pid}/root{library}")
     try:
-        is_same = os.path.samestat(seen.stat(), library.stat())
+        return os.path.samestat(seen.stat(), library.stat())
     except PermissionError as error:
         raise explain_denied(pid) from error
     except OSError:
-        is_same = False
-    if not is_same:
-        raise TargetError(
-            f"process {pid} runs in a file system without {library}",
-            hint="install asmevo at the same path inside its container",
-        )
-    return library
+        return False
+
+
+def _find_loaded_image(pid: int) -> str | None:
+    """Descriptor by which an earlier capture has loaded the library into the target."""
+    folder = Path(f"/proc/{pid}/fd")
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                if os.readlink(folder / name).startswith("/memfd:asmevo-library"):
+                    return name
+    return None
 
 
 def _import_frida() -> Any:

@@ -10,7 +10,7 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from asmevo.capture.manifest import (
 )
 from asmevo.capture.outcome import CaptureOptions
 from asmevo.capture.target_process import TargetProcess
-from asmevo.capture.touched import Touched, keep_touched
+from asmevo.capture.touched import BundleRedactor, Touched, keep_touched
 from asmevo.errors import CaptureError, UsageError
 
 __all__ = ["BundleWriter"]
@@ -73,9 +73,15 @@ _FUNCTIONS = {
 class BundleWriter:
     """Writes the bundles of one capture into a folder."""
 
-    def __init__(self, process: TargetProcess, options: CaptureOptions) -> None:
+    def __init__(
+        self,
+        process: TargetProcess,
+        options: CaptureOptions,
+        redactor: BundleRedactor | None = None,
+    ) -> None:
         """Nothing is written yet; the folder of `options` must exist."""
         self._options = options
+        self._redactor = redactor
         self._process = process
         self._store = ChunkStore(options.output)
         self._streams: dict[int, int] = {0: 0}
@@ -110,42 +116,66 @@ class BundleWriter:
             raise CaptureError("the target's control block is damaged")
         kernarg = bytes(record.kernarg[:kernarg_bytes])
         regions = _regions(record, data, kernarg, loaded)
-        folder = self._folder_of(record)
-        try:
-            folder.mkdir(exist_ok=True)
-            with _alone_in(folder):
-                path = _free_path(folder, loaded.kernel.name)
-                if is_probe:
-                    path = path.with_name(f".{path.stem}.{self._process.pid}.probe")
-                write_bundle(
-                    path,
-                    dispatch=self._dispatch(record, loaded),
-                    capture=replace(
-                        self._facts(record, ordinal), policy=policy or self._options.policy
-                    ),
-                    code_object=loaded.code_object.data,
-                    kernarg=kernarg,
-                    regions=regions,
-                    store=None if is_probe else self._store,
-                )
-        except OSError as error:
-            raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
-        return path
+
+        def write(path: Path, store: ChunkStore | None) -> None:
+            write_bundle(
+                path,
+                dispatch=self._dispatch(record, loaded),
+                capture=replace(
+                    self._facts(record, ordinal), policy=policy or self._options.policy
+                ),
+                code_object=loaded.code_object.data,
+                kernarg=kernarg,
+                regions=regions,
+                store=store,
+            )
+
+        return self._place(self._folder_of(record), loaded.kernel.name, write, is_probe=is_probe)
 
     def write_touched(self, probe: Path, touched: Touched, kernel: str) -> Path:
         """Write what a dispatch touches of a probe, under a free name; the path.
 
         Raises:
             UsageError: The file cannot be written.
+            CaptureError: It cannot be redacted.
         """
-        folder = probe.parent
+
+        def write(path: Path, store: ChunkStore | None) -> None:
+            keep_touched(probe, path, touched, store=store)
+
+        return self._place(probe.parent, kernel, write)
+
+    def _place(
+        self,
+        folder: Path,
+        kernel: str,
+        write: Callable[[Path, ChunkStore | None], None],
+        *,
+        is_probe: bool = False,
+    ) -> Path:
         try:
+            folder.mkdir(exist_ok=True)
             with _alone_in(folder):
                 path = _free_path(folder, kernel)
-                keep_touched(probe, path, touched, store=self._store)
+                if is_probe:
+                    path = path.with_name(f".{path.stem}.{self._process.pid}.probe")
+                    write(path, None)
+                elif self._redactor is None:
+                    write(path, self._store)
+                else:
+                    self._write_redacted(path, write)
         except OSError as error:
             raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
         return path
+
+    def _write_redacted(self, path: Path, write: Callable[[Path, ChunkStore | None], None]) -> None:
+        assert self._redactor is not None
+        draft = path.with_name(f".{path.stem}.{self._process.pid}.draft")
+        try:
+            write(draft, None)
+            self._redactor.redact(draft, path, self._store)
+        finally:
+            draft.unlink(missing_ok=True)
 
     def _dispatch(self, record: Record, loaded: LoadedKernel) -> DispatchRecord:
         stream = self._streams.setdefault(int(record.stream), len(self._streams))

@@ -33,7 +33,7 @@ from asmevo.capture.manifest import Policy
 from asmevo.capture.outcome import Captured, CaptureOptions, CaptureResult, GraphUse
 from asmevo.capture.page_search import PageSearch
 from asmevo.capture.target_process import ProcessMemory, TargetProcess
-from asmevo.capture.touched import PageTracer
+from asmevo.capture.touched import Helpers
 from asmevo.errors import BundleError, CaptureError, TargetError
 from asmevo.host_memory import available_bytes
 
@@ -44,6 +44,7 @@ _EXIT_S = 2.0
 _RETRY_S = 0.02  # after a launch that could not be captured
 _MAX_REFUSALS = 50  # in a row, until a kernel is given up
 _SETTLE_S = 1.0  # a glob with wildcards waits so long for further kernels
+_ALONE = Helpers()
 _ATTRIBUTES = (MAX_THREADS, SHARED_SIZE, LOCAL_SIZE, REGISTERS)  # in the record's order
 
 
@@ -112,14 +113,14 @@ def collect(
     target: Target,
     options: CaptureOptions,
     observer: Observer,
-    tracer: PageTracer | None = None,
+    helpers: Helpers = _ALONE,
 ) -> CaptureResult:
     """Capture until every wanted kernel has its dispatches, or the time is over.
 
     Raises:
         TargetError: The target ended, or the hooks took themselves out.
     """
-    return Collector(target, options, observer, tracer).run()
+    return Collector(target, options, observer, helpers).run()
 
 
 class Collector:
@@ -130,17 +131,17 @@ class Collector:
         target: Target,
         options: CaptureOptions,
         observer: Observer,
-        tracer: PageTracer | None = None,
+        helpers: Helpers = _ALONE,
     ) -> None:
-        """Nothing is hooked yet; the policy `touched` needs a tracer."""
+        """Nothing is hooked yet."""
         self._target = target
         self._control = target.control
         self._options = options
         self._observer = observer
-        self._writer = BundleWriter(target.process, options)
+        self._writer = BundleWriter(target.process, options, helpers.redactor)
         self._search = None
-        if options.policy is Policy.TOUCHED and tracer is not None:
-            self._search = PageSearch(tracer, self._writer, self._control)
+        if options.policy is Policy.TOUCHED and helpers.tracer is not None:
+            self._search = PageSearch(helpers.tracer, self._writer, self._control)
         self._state = _State()
         self._is_stopped = threading.Event()
 

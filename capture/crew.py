@@ -6,17 +6,15 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 
 from asmevo.capture.attach import AttachedTarget
 from asmevo.capture.collector import Collector, Observer
 from asmevo.capture.listing import count_launches, heaviest
-from asmevo.capture.manifest import AddressRange
 from asmevo.capture.outcome import Captured, CaptureOptions, CaptureResult, GraphUse
-from asmevo.capture.touched import PageTracer, Touched
+from asmevo.capture.touched import Helpers
 from asmevo.errors import AsmevoError
 
 __all__ = ["Crew", "Opener", "choose_heaviest"]
@@ -42,10 +40,10 @@ class Crew:
     """One thread a process; each captures on its own, until all have what they want."""
 
     def __init__(
-        self, options: CaptureOptions, observer: Observer, tracer: PageTracer | None = None
+        self, options: CaptureOptions, observer: Observer, helpers: Helpers | None = None
     ) -> None:
-        """Nobody is captured yet; the tracer is for the policy `touched`."""
-        self._tracer = None if tracer is None else _LockedTracer(tracer)
+        """Nobody is captured yet."""
+        self._helpers = helpers or Helpers()
         self._options = options
         self._observer = _Locked(observer)
         self._lock = threading.Lock()
@@ -107,7 +105,7 @@ class Crew:
                     choose_heaviest(target, self._options),
                     timeout_s=max(self._deadline - time.monotonic(), 0.0),
                 )
-                collector = Collector(target, options, self._observer, self._tracer)
+                collector = Collector(target, options, self._observer, self._helpers)
                 with self._lock:
                     self._collectors[pid] = collector
                     if self._is_stopped:
@@ -164,15 +162,3 @@ class _Locked:
     def refused(self, kernel: str, reason: str) -> None:
         with self._lock, contextlib.suppress(ValueError):
             self._observer.refused(kernel, reason)
-
-
-class _LockedTracer:
-    """A tracer that executes one bundle at a time."""
-
-    def __init__(self, tracer: PageTracer) -> None:
-        self._tracer = tracer
-        self._lock = threading.Lock()
-
-    def trace(self, bundle: Path, absent: Sequence[AddressRange]) -> Touched:
-        with self._lock:
-            return self._tracer.trace(bundle, absent)

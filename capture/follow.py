@@ -11,7 +11,7 @@ from asmevo.capture.crew import Crew
 from asmevo.capture.outcome import CaptureOptions, CaptureResult
 from asmevo.capture.process_tree import find_descendants, has_hip
 from asmevo.capture.target_process import is_running
-from asmevo.capture.touched import PageTracer
+from asmevo.capture.touched import Helpers
 from asmevo.errors import TargetError
 
 __all__ = ["capture_tree"]
@@ -20,7 +20,7 @@ _LOOK_S = 0.1
 
 
 def capture_tree(
-    root: int, options: CaptureOptions, observer: Observer, tracer: PageTracer | None = None
+    root: int, options: CaptureOptions, observer: Observer, helpers: Helpers | None = None
 ) -> CaptureResult:
     """Capture until every process has what is wanted, or the time is over.
 
@@ -32,7 +32,7 @@ def capture_tree(
     """
     if not is_running(root):
         raise TargetError(f"there is no process {root}")
-    crew = Crew(options, observer, tracer)
+    crew = Crew(options, observer, helpers)
     try:
         known = {root}
         while not crew.is_over:

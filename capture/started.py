@@ -21,7 +21,7 @@ from asmevo.capture.control_block import CONTROL_VERSION
 from asmevo.capture.crew import Crew
 from asmevo.capture.outcome import CaptureOptions, CaptureResult
 from asmevo.capture.target_process import find_target
-from asmevo.capture.touched import PageTracer
+from asmevo.capture.touched import Helpers
 from asmevo.child import find_program
 from asmevo.errors import AsmevoError, MissingToolError, TargetError, UsageError
 from asmevo.native import capture_library, capture_preload_library
@@ -39,7 +39,7 @@ def capture_started(
     command: Sequence[str],
     options: CaptureOptions,
     observer: Observer,
-    tracer: PageTracer | None = None,
+    helpers: Helpers | None = None,
 ) -> tuple[CaptureResult, int]:
     """Run a program to its end and capture it; the outcome and the program's exit code.
 
@@ -49,7 +49,7 @@ def capture_started(
     """
     program = find_program(command[0])
     listener, name = _listen()
-    crew = Crew(options, observer, tracer)
+    crew = Crew(options, observer, helpers)
     server = threading.Thread(target=_serve, args=(listener, crew), daemon=True)
     try:
         child = subprocess.Popen([program, *command[1:]], env=_environment(os.environ, name))

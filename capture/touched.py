@@ -23,7 +23,15 @@ from asmevo.capture.manifest import (
     RegionKind,
 )
 
-__all__ = ["PageTracer", "Touched", "find_missing", "keep_touched", "merge_ranges"]
+__all__ = [
+    "BundleRedactor",
+    "Helpers",
+    "PageTracer",
+    "Touched",
+    "find_missing",
+    "keep_touched",
+    "merge_ranges",
+]
 
 PAGE_BYTES = 4096
 _CHUNK_BYTES = 1 << 20
@@ -50,6 +58,21 @@ class PageTracer(Protocol):
 
     def trace(self, bundle: Path, absent: Sequence[AddressRange]) -> Touched:
         """Execute a bundle; `absent` is memory of the program that is not in it."""
+
+
+class BundleRedactor(Protocol):
+    """Replaces the contents of bundles by synthetic ones."""
+
+    def redact(self, source: Path, target: Path, store: ChunkStore | None) -> None:
+        """Write `target`; what cannot be redacted is a CaptureError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Helpers:
+    """What later stages do for a capture."""
+
+    tracer: PageTracer | None = None  # for the policy `touched`
+    redactor: BundleRedactor | None = None
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int]], gap_bytes: int = 0) -> list[tuple[int, int]]:

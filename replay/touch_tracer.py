@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,11 +23,12 @@ _ATTEMPTS = 6  # processes until one has the captured addresses free
 
 
 class TouchTracer:
-    """Keeps a worker for each architecture; use as a context manager."""
+    """Keeps a worker for each architecture; use as a context manager, from any threads."""
 
     def __init__(self, *, timeout_s: float = 60.0) -> None:
         """Nothing is started yet; `timeout_s` is of one execution."""
         self._timeout_s = timeout_s
+        self._lock = threading.Lock()
         self._workers: dict[str, subprocess.Popen[str]] = {}
 
     def __enter__(self) -> Self:
@@ -57,6 +59,10 @@ class TouchTracer:
             "absent": [[one.address, one.size_bytes] for one in absent],
             "timeout_s": self._timeout_s,
         }
+        with self._lock:
+            return self._trace(arch, order)
+
+    def _trace(self, arch: str, order: dict[str, Any]) -> Touched:
         problem = ""
         for _ in range(_ATTEMPTS):
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,7 @@ from asmevo.commands.options import AsJson
 
 if TYPE_CHECKING:
     from asmevo.capture.outcome import CaptureOptions, CaptureResult
-    from asmevo.capture.touched import PageTracer
+    from asmevo.capture.touched import Helpers
     from asmevo.commands.capture_output import Progress
 
 __all__ = ["register"]
@@ -50,8 +51,9 @@ def attach(
     max_bytes: given.MaxBytes = "2GiB",
     golden: given.Golden = True,
     graph: given.Graph = False,
-    policy: given.Policy = "allocation",
+    policy: given.Policy = "touched",
     window: given.Window = "1MiB",
+    redact: given.Redact = False,
     children: given.Children = False,
     as_json: AsJson = False,
 ) -> None:
@@ -67,13 +69,17 @@ def attach(
     options = _select(by_process=children, **{k: v for k, v in locals().items() if k in _SELECTS})
     from asmevo.commands.capture_output import Progress, print_result
 
-    with given.output_folder(output), _tracer(options) as tracer, Progress() as progress:
+    with (
+        given.output_folder(output),
+        _helpers(options, redact=redact) as helpers,
+        Progress() as progress,
+    ):
         if children:
             from asmevo.capture.follow import capture_tree
 
-            result = capture_tree(pid, options, progress, tracer)
+            result = capture_tree(pid, options, progress, helpers)
         else:
-            result = _capture_one(pid, options, progress, tracer)
+            result = _capture_one(pid, options, progress, helpers)
     print_result(result, options, as_json=as_json)
     _fail_if_empty(result)
 
@@ -97,8 +103,9 @@ def run(
     max_bytes: given.MaxBytes = "2GiB",
     golden: given.Golden = True,
     graph: given.Graph = False,
-    policy: given.Policy = "allocation",
+    policy: given.Policy = "touched",
     window: given.Window = "1MiB",
+    redact: given.Redact = False,
     as_json: AsJson = False,
 ) -> None:
     """Start a program and capture it from its first launch
@@ -111,11 +118,13 @@ def run(
     asmevo capture run --top 5 --watch 30s -o captures -- vllm serve MODEL
     """
     options = _select(by_process=True, **{k: v for k, v in locals().items() if k in _SELECTS})
+    # A launch may be the only one, and at the start a pause harms nobody: all is copied at once.
+    options = replace(options, whole_bytes=options.max_bytes)
     from asmevo.capture.started import capture_started
     from asmevo.commands.capture_output import Progress, print_result
 
-    with given.output_folder(output), _tracer(options) as tracer:
-        result, code = capture_started(command, options, Progress(), tracer)
+    with given.output_folder(output), _helpers(options, redact=redact) as helpers:
+        result, code = capture_started(command, options, Progress(), helpers)
     print_result(result, options, as_json=as_json, to_stderr=True)
     if code != 0:
         typer.echo(f"asmevo: warning: the program ended with exit code {code}", err=True)
@@ -159,21 +168,27 @@ def _select(*, by_process: bool, **values: object) -> CaptureOptions:
 
 
 @contextlib.contextmanager
-def _tracer(options: CaptureOptions) -> Iterator[PageTracer | None]:
-    """What executes captured dispatches, where their pages are to be found that way."""
+def _helpers(options: CaptureOptions, *, redact: bool) -> Iterator[Helpers]:
+    """What executes captured dispatches, where that is needed."""
     from asmevo.capture.manifest import Policy
+    from asmevo.capture.touched import Helpers
 
-    if options.policy is not Policy.TOUCHED:
-        yield None
+    if options.policy is not Policy.TOUCHED and not redact:
+        yield Helpers()
         return
     from asmevo.replay.touch_tracer import TouchTracer
 
     with TouchTracer() as tracer:
-        yield tracer
+        redactor = None
+        if redact:
+            from asmevo.replay.redact import Redactor
+
+            redactor = Redactor(tracer)
+        yield Helpers(tracer=tracer, redactor=redactor)
 
 
 def _capture_one(
-    pid: int, options: CaptureOptions, progress: Progress, tracer: PageTracer | None
+    pid: int, options: CaptureOptions, progress: Progress, helpers: Helpers
 ) -> CaptureResult:
     from asmevo.capture.attach import attach as attach_to
     from asmevo.capture.collector import collect
@@ -181,7 +196,7 @@ def _capture_one(
 
     with attach_to(pid) as target:
         progress.attached(pid)
-        return collect(target, choose_heaviest(target, options), progress, tracer)
+        return collect(target, choose_heaviest(target, options), progress, helpers)
 
 
 def _fail_if_empty(result: CaptureResult) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "Nth",
     "Output",
     "Policy",
+    "Redact",
     "Selection",
     "Shapes",
     "Timeout",
@@ -90,6 +91,12 @@ Policy = Annotated[
 ]
 Window = Annotated[
     str, typer.Option(metavar="SIZE", help="Bytes on both sides of a pointer, with --policy window")
+]
+Redact = Annotated[
+    bool,
+    typer.Option(
+        "--redact", help="Put synthetic values of the same type and range in place of contents"
+    ),
 ]
 Children = Annotated[
     bool,

@@ -4,12 +4,33 @@
 
 const ERROR_BYTES = 512;
 const MAX_LISTS = 8;
-let library = null;
+let library = null;  // a handle of dlopen's
 let isOpen = false;
 
-function call(name, result, types, values) {
-    const f = new NativeFunction(library.getExportByName(name), result, types);
+function callLibc(name, result, types, values) {
+    const f = new NativeFunction(Module.getGlobalExportByName(name), result, types);
     return f(...values);
+}
+
+function call(name, result, types, values) {
+    const address = callLibc(
+        'dlsym', 'pointer', ['pointer', 'pointer'], [library, Memory.allocUtf8String(name)]);
+    if (address.isNull()) {
+        throw new Error(`the capture library has no ${name}`);
+    }
+    return new NativeFunction(address, result, types)(...values);
+}
+
+// Loads the library for ever; its version.
+function open(path) {
+    const RTLD_NOW = 2;
+    library = callLibc(
+        'dlopen', 'pointer', ['pointer', 'int'], [Memory.allocUtf8String(path), RTLD_NOW]);
+    if (library.isNull()) {
+        const reason = callLibc('dlerror', 'pointer', [], []);
+        throw new Error(reason.isNull() ? `${path} cannot be loaded` : reason.readUtf8String());
+    }
+    return call('asmevo_capture_version', 'int', [], []);
 }
 
 // Calls a function whose last arguments are a buffer for an error; throws what it wrote there.
@@ -31,9 +52,31 @@ function close() {
 }
 
 rpc.exports = {
-    load(path) {
-        library = Module.load(path);
-        return call('asmevo_capture_version', 'int', [], []);
+    load: open,
+
+    // The same for a target that sees other files than we do. The descriptor stays open: by it, a later capture
+    // finds the library again.
+    loadImage(hex) {
+        const SYS_memfd_create = 319;
+        const descriptor = callLibc(
+            'syscall', 'long', ['long', '...', 'pointer', 'uint'],
+            [SYS_memfd_create, Memory.allocUtf8String('asmevo-library'), 0]).valueOf();
+        if (descriptor < 0) {
+            throw new Error('memory for the capture library cannot be made');
+        }
+        const bytes = hex.match(/../g).map(pair => parseInt(pair, 16));
+        const image = Memory.alloc(bytes.length);
+        image.writeByteArray(bytes);
+        for (let at = 0; at < bytes.length;) {
+            const written = callLibc(
+                'write', 'long', ['int', 'pointer', 'size_t'],
+                [Number(descriptor), image.add(at), bytes.length - at]);
+            if (written <= 0) {
+                throw new Error('the capture library cannot be written');
+            }
+            at += Number(written);
+        }
+        return open(`/proc/self/fd/${descriptor}`);
     },
 
     findDebugLists() {

@@ -40,8 +40,11 @@ static struct known_graph {
     bool is_put_off;    // the program has destroyed the graph
     bool is_gone;       // destroyed: its nodes cannot be asked any more
     bool is_divisible;  // all nodes can be switched
-    size_t next;        // where the search for a wanted node starts: behind the last one taken
 } g_graphs[MAX_GRAPHS];
+
+// Where the search for a wanted node starts: behind the last one taken, of whichever graph, since
+// programs make the same graph again and again.
+static size_t g_next;
 
 static pthread_mutex_t g_graph_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -298,7 +301,7 @@ static bool read_enabled(struct known_graph* known) {
 // A kernel node that is to be captured, or `node_count`; each in its turn.
 static size_t find_wanted(struct capture_control* control, const struct known_graph* known) {
     for (size_t step = 0; step < known->node_count; ++step) {
-        const size_t i = (known->next + step) % known->node_count;
+        const size_t i = (g_next + step) % known->node_count;
         enum verdict verdict = VERDICT_UNWANTED;
         if (known->nodes[i].type == NODE_KERNEL && known->nodes[i].is_on &&
             launch_find_function(control, &known->nodes[i].launch, &verdict) >= 0 &&
@@ -338,7 +341,7 @@ static int launch_divided(struct capture_control* control, struct known_graph* k
     const int own = original(known->exec, stream);
     if (is_held) {
         launch_end(&launch, own);
-        known->next = at + 1;
+        g_next = at + 1;
     }
     result = first_error(result, own);
     set_enabled(known, at, at + 1, false);

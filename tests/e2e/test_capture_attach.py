@@ -142,7 +142,7 @@ def test_glob_without_a_match_lists_kernels_seen_and_fails(
 
 
 def test_capture_that_got_too_few_says_so_in_its_json(program: Program, tmp_path: Path) -> None:
-    arguments = ("--count", "1000000", "--timeout", "1", "-o", str(tmp_path), "--json")
+    arguments = ("--count", "1000000", "--timeout", "5", "-o", str(tmp_path), "--json")
 
     code, output, errors = capture(program.process.pid, *arguments)
 

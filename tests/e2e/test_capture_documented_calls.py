@@ -13,6 +13,7 @@ import pytest
 
 from asmevo.capture.bundle import Moment, open_bundle
 from asmevo.codeobject import toolchain
+from asmevo.native import capture_library
 
 HERE = Path(__file__).parent
 FIXTURES = HERE.parent / "fixtures"
@@ -84,3 +85,42 @@ def test_launches_of_both_copies_are_counted(program: subprocess.Popen[str]) -> 
     assert kernel["kernel"] == "scale"
     assert kernel["launches"] > 300
     assert kernel["timed"] > 4
+
+
+@pytest.fixture
+def contained(image: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """On one stub, in a mount namespace in which asmevo's native parts are not there."""
+    copy = tmp_path / "libamdhip64.so"
+    flags = ["-O2", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden"]
+    subprocess.run(["cc", *flags, str(FIXTURES / "stub_hip.c"), "-o", str(copy)], check=True)
+    hide = f'mount -t tmpfs none "{capture_library().parent}" && exec "$@"'
+    program = [sys.executable, str(HERE / "capture_stub_target.py"), str(image), str(copy)]
+    process = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", hide, "sh", *program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    if process.stdout.readline() != "ready\n":
+        process.communicate()
+        pytest.skip("may not make a mount namespace here")
+    yield process
+    output, _ = process.communicate("", timeout=60)
+    assert output.split()[1:] == ["0"]
+
+
+def test_target_in_a_container_without_asmevo_is_captured_again_and_again(
+    contained: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    for number in range(2):
+        found = asmevo(
+            *("capture", "attach", str(contained.pid), "-o", str(tmp_path / str(number))),
+            *("--policy", "allocation"),
+        )
+        assert len(found["bundles"]) == 1
+    maps = Path(f"/proc/{contained.pid}/maps").read_text()
+
+    assert len({line.split()[4] for line in maps.splitlines() if "asmevo-library" in line}) == 1
+    assert "libasmevo_capture" not in maps

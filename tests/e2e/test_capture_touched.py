@@ -70,8 +70,8 @@ def variables(bundle: Bundle) -> dict[str | None, bytes]:
 def test_touched_pages_of_a_pool_make_a_small_bundle_that_replays(
     program: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    (whole,) = capture(program.pid, "gather_pages", tmp_path / "whole")
-    (small,) = capture(program.pid, "gather_pages", tmp_path / "touched", "--policy", "touched")
+    (whole,) = capture(program.pid, "gather_pages", tmp_path / "whole", "--policy", "allocation")
+    (small,) = capture(program.pid, "gather_pages", tmp_path / "touched")
 
     with open_bundle(whole) as bundle:
         bundle.verify()
@@ -88,10 +88,12 @@ def test_touched_pages_of_a_pool_make_a_small_bundle_that_replays(
         assert set(variables(bundle)) == {"scale_of_all", "launches_done"}
         assert struct.unpack("f", variables(bundle)["scale_of_all"]) == (3.0,)
     assert not list((tmp_path / "touched").glob(".*"))
+    replayed = asmevo("replay", str(small))
+    assert replayed["k0"]["verdict"]["status"] == "passed"
 
 
 def test_pointer_array_is_followed(program: subprocess.Popen[str], tmp_path: Path) -> None:
-    (path,) = capture(program.pid, "add_to_each", tmp_path, "--policy", "touched")
+    (path,) = capture(program.pid, "add_to_each", tmp_path)
 
     with open_bundle(path) as bundle:
         bundle.verify()
@@ -101,3 +103,21 @@ def test_pointer_array_is_followed(program: subprocess.Popen[str], tmp_path: Pat
             before = struct.unpack_from("64f", bundle.region_bytes(region, Moment.BEFORE))
             after = struct.unpack_from("64f", bundle.region_bytes(region, Moment.AFTER))
             assert after == tuple(value + 1 for value in before)
+
+
+def test_redacted_bundle_keeps_shapes_and_code_and_runs(
+    program: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    (path,) = capture(program.pid, "gather_pages", tmp_path / "out", "--redact")
+
+    with open_bundle(path) as bundle:
+        bundle.verify()
+        manifest = bundle.manifest
+        assert manifest.capture.is_redacted
+        assert all(region.after is None for region in manifest.regions)
+        pages = [r for r in manifest.regions if r.allocation and r.allocation.size_bytes > 1 << 26]
+        for region in pages:
+            content = bundle.region_bytes(region, Moment.BEFORE)
+            assert len(set(struct.unpack("1024f", content[:4096]))) > 1  # was one number
+    assert asmevo("replay", str(path))["k0"]["verdict"]["status"] == "passed"
+    assert not list((tmp_path / "out").glob(".*"))
