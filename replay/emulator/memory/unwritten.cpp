@@ -65,14 +65,25 @@ uint8_t UnwrittenRange::unwritten_bytes(uint64_t word) const {
     return (difference & spread(left)) == 0 ? left : 0;
 }
 
-void UnwrittenRange::note_write(uint64_t address, unsigned bytes) {
-    const uint64_t end = address + bytes;
-    for (uint64_t word = address / kWord * kWord; word < end; word += kWord) {
-        if (word < begin_ || word >= end_) {
-            continue;  // the access itself faults
+/// Calls `body(word, its bytes in [begin, end))` until it is true; words outside the range are left out.
+template <typename Body>
+bool UnwrittenRange::any_word(uint64_t begin, uint64_t end, Body body) const {
+    end = std::min(end, end_);  // beyond, the access itself faults
+    for (uint64_t word = std::max(begin / kWord * kWord, begin_); word < end; word += kWord) {
+        const uint64_t first = std::max(begin, word) - word, last = std::min(end, word + kWord) - word;
+        if (body(word, static_cast<uint8_t>((kAllBytes >> (kWord - (last - first))) << first))) {
+            return true;
         }
-        const uint64_t first = std::max(address, word) - word, last = std::min(end, word + kWord) - word;
-        auto written = static_cast<uint8_t>((kAllBytes >> (kWord - (last - first))) << first);
+    }
+    return false;
+}
+
+bool UnwrittenRange::has_unwritten(uint64_t begin, uint64_t end) const {
+    return any_word(begin, end, [&](uint64_t word, uint8_t bytes) { return (unwritten_bytes(word) & bytes) != 0; });
+}
+
+void UnwrittenRange::note_write(uint64_t begin, uint64_t end) {
+    any_word(begin, end, [&](uint64_t word, uint8_t written) {
         if (written != kAllBytes && unwritten_bytes(word) == 0) {
             written = kAllBytes;  // the host wrote the word: whatever it is to hold later, it is defined
         }
@@ -80,7 +91,8 @@ void UnwrittenRange::note_write(uint64_t address, unsigned bytes) {
         if (const uint8_t before = known.load(std::memory_order_relaxed); (before | written) != before) {
             known.fetch_or(written, std::memory_order_acq_rel);
         }
-    }
+        return false;
+    });
 }
 
 bool UnwrittenRange::has_unwritten() {

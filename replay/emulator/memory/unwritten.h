@@ -29,12 +29,17 @@ class UnwrittenRange {
     uint64_t end() const { return end_; }
     /// Bit per byte of the word that nobody wrote. Thread-safe.
     uint8_t unwritten_bytes(uint64_t word) const;
-    /// The device is about to write. Thread-safe.
-    void note_write(uint64_t address, unsigned bytes);
+    /// Whether any of the bytes [begin, end) was written by nobody. Thread-safe.
+    bool has_unwritten(uint64_t begin, uint64_t end) const;
+    /// The device is about to write the bytes [begin, end). Thread-safe.
+    void note_write(uint64_t begin, uint64_t end);
     /// Whether anything is unwritten; what has been found to be written is not looked at again.
     bool has_unwritten();
 
   private:
+    template <typename Body>
+    bool any_word(uint64_t begin, uint64_t end, Body body) const;
+
     uint64_t begin_, end_;
     uint64_t written_until_;              // no word before it is unwritten
     std::atomic<uint8_t>* by_device_;     // by word: bit per byte

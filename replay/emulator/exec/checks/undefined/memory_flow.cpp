@@ -26,9 +26,27 @@ uint32_t loaded_bits(const Inst& inst) {
 /// One undefined bit decides the sign, which fills the rest.
 bool extends_sign(const Inst& inst) { return has(inst, "sbyte") || has(inst, "sshort"); }
 
+/// Whether `body(begin, end)` is true for a run of bytes that the lanes access one behind the other.
+template <typename Body>
+bool any_run(const Accesses& accesses, Body body) {
+    uint64_t begin = 0, end = 0;
+    for (const Access& access : accesses) {
+        if (access.address == end) {
+            end += access.bytes;
+            continue;
+        }
+        if (begin != end && body(begin, end)) {
+            return true;
+        }
+        begin = access.address;
+        end = begin + access.bytes;
+    }
+    return begin != end && body(begin, end);
+}
+
 /// Calls `body(dword number, bytes of the access in it, offset in the access of the dword's first byte)`.
 template <typename Body>
-void each_dword(uint64_t address, unsigned bytes, Body body) {
+void each_dword(uint64_t address, uint64_t bytes, Body body) {
     const uint64_t end = address + bytes;
     for (uint64_t dword = address / 4; dword * 4 < end; ++dword) {
         uint8_t mask = 0;
@@ -76,14 +94,17 @@ bool UndefinedTracker::meets_undefined(const Wave& wave, const Inst& inst, const
     accesses_.count = 0;
     resolve_accesses(wave, inst, access, accesses_);
     const uint64_t scratch_bytes = uint64_t{wave.scratch_stride} * kLanes;
-    for (const Access& one : accesses_) {
-        if (one.space != Space::kMemory || one.address - wave.scratch_base < scratch_bytes ||
-            ((access.is_read || memory_.has_stores()) && is_undefined(one))) {
-            return true;
-        }
+    if (is_private && std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& one) {
+            return one.space != Space::kMemory || one.address - wave.scratch_base < scratch_bytes;
+        })) {
+        return true;
+    }
+    const bool looks = access.is_read || memory_.has_stores();
+    if (looks && any_run(accesses_, [this](uint64_t begin, uint64_t end) { return is_undefined(begin, end); })) {
+        return true;
     }
     if (access.is_write && !unwritten_.is_empty()) {
-        std::for_each(accesses_.begin(), accesses_.end(), [this](const Access& one) { note_written(one); });
+        any_run(accesses_, [this](uint64_t begin, uint64_t end) { return note_written(begin, end); });
     }
     return false;
 }
@@ -97,16 +118,21 @@ bool UndefinedTracker::meets_undefined_scalar(const Wave& wave, const Inst& inst
     return false;
 }
 
-bool UndefinedTracker::is_undefined(const Access& access) {
-    if (!memory_.has_stores() && !unwritten_.find(access.address) &&
-        !unwritten_.find(access.address + access.bytes - 1)) {
-        return false;
-    }
+bool UndefinedTracker::is_undefined(uint64_t begin, uint64_t end) {
     bool found = false;
-    each_dword(access.address, access.bytes, [&](uint64_t dword, uint8_t mask, int64_t) {
-        found = found || (undefined_bytes(dword) & mask) != 0;
-    });
-    return found;
+    if (memory_.has_stores()) {
+        each_dword(begin, end - begin, [&](uint64_t dword, uint8_t mask, int64_t) {
+            found = found || (undefined_bytes(dword) & mask) != 0;
+        });
+        return found;
+    }
+    const UnwrittenRange* range = find_range(begin, end);
+    return range && range->has_unwritten(begin, end);
+}
+
+UnwrittenRange* UndefinedTracker::find_range(uint64_t begin, uint64_t end) {
+    UnwrittenRange* const range = unwritten_.find(begin);
+    return range ? range : unwritten_.find(end - 1);
 }
 
 /// Bit per undefined byte of a dword in device memory.
@@ -118,13 +144,12 @@ uint8_t UndefinedTracker::undefined_bytes(uint64_t dword) {
     return static_cast<uint8_t>(bytes);
 }
 
-void UndefinedTracker::note_written(const Access& access) {
-    for (const uint64_t end : {access.address, access.address + access.bytes - 1}) {
-        if (UnwrittenRange* range = unwritten_.find(end)) {
-            range->note_write(access.address, access.bytes);
-            return;
-        }
+/// False, so that it goes on.
+bool UndefinedTracker::note_written(uint64_t begin, uint64_t end) {
+    if (UnwrittenRange* range = find_range(begin, end)) {
+        range->note_write(begin, end);
     }
+    return false;
 }
 
 /// The shadow's copy of memory that belongs to the workgroup: LDS and, by whatever way, scratch. Null: device memory, or an
@@ -169,7 +194,7 @@ void UndefinedTracker::set_undefined(Step& step, const Access& access, const uin
     if (access.space != Space::kMemory) {
         return;
     }
-    note_written(access);
+    note_written(access.address, access.address + access.bytes);
     each_dword(access.address, access.bytes, [&](uint64_t dword, uint8_t mask, int64_t offset) {
         UndefinedMemory::Store store{step.pc, step.wave.wave_id, access.lane, step.wave.group->id, 0};
         for (int byte = 0; byte < 4; ++byte) {

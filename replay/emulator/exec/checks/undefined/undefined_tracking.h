@@ -65,11 +65,12 @@ class UndefinedTracker {
     void flow_lane_atomic(Step& step);
     bool meets_undefined(const Wave& wave, const Inst& inst, const FlowPlan& plan, const AccessShape& access);
     bool meets_undefined_scalar(const Wave& wave, const Inst& inst);
-    bool is_undefined(const Access& access);
+    bool is_undefined(uint64_t begin, uint64_t end);
+    UnwrittenRange* find_range(uint64_t begin, uint64_t end);
     uint8_t undefined_bytes(uint64_t dword);
     void find_undefined(Step& step, const Access& access, uint8_t* bits);
     uint8_t* private_bits(Step& step, const Access& access);
-    void note_written(const Access& access);
+    bool note_written(uint64_t begin, uint64_t end);
     void set_undefined(Step& step, const Access& access, const uint8_t* bits);
     void flow_load(Step& step);
     void load_to_lds(Step& step);
