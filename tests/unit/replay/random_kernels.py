@@ -1,7 +1,8 @@
 """Random kernels that end, touch only their own memory, and use what analyses easily get wrong.
 
 Masked regions, loops, uniform branches; carries, halves of registers, other lanes, accumulators,
-LDS, scalar, global and FLAT loads. Every load is waited for, at the latest where control joins.
+LDS, scalar, global and FLAT loads, loads into LDS, exchanges with another wave between barriers.
+Every load is waited for, at the latest where control joins.
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ _SETUP = """
   v_mov_b32 v5, s5
   v_add_co_u32 v4, vcc, s4, v1
   v_addc_co_u32 v5, vcc, 0, v5, vcc
+  v_xor_b32 v6, 0x100, v1
+  v_readfirstlane_b32 s28, v1
+  s_add_u32 s28, s28, 0x400
   ds_write_b32 v1, v0
-  ds_write_b32 v1, v1 offset:256
+  ds_write_b32 v1, v1 offset:512
+  ds_write_b32 v1, v1 offset:1024
+  ds_write_b32 v1, v1 offset:1536
   s_waitcnt lgkmcnt(0)
+  s_barrier
+  ds_write_b32 v6, v1 offset:1536
+  s_waitcnt lgkmcnt(0)
+  s_barrier
   v_cmp_gt_u32 vcc, 20, v0
-  s_cmp_lg_u32 s4, 0
+  s_cmp_eq_u32 0, 0
 """
 _VALUES = tuple(f"v{number}" for number in range(10, 18))
 _SCALARS = tuple(f"s{number}" for number in range(20, 27))
@@ -67,6 +77,7 @@ _SCALAR_OPERATIONS = (
     "s_and_b64 vcc, vcc, exec",
     "s_mul_i32 {t}, {s}, {u}",
 )
+_DMA_ROW = "offset:1024"
 _LOADS = (
     ("{d}", "global_load_dword {d}, v[2:3], off offset:{o}"),
     ("{d}", "global_load_short_d16_hi {d}, v[2:3], off offset:{o}"),
@@ -75,17 +86,26 @@ _LOADS = (
     ("{d}", "ds_read_u16_d16 {d}, v1 offset:{o}"),
     ("{d}", "ds_bpermute_b32 {d}, v1, {a}"),
     ("{t}", "s_load_dword {t}, s[6:7], {o}"),
+    (_DMA_ROW, "s_mov_b32 m0, s28\nglobal_load_lds_dword v[2:3], off"),
+    ("{d}", f"ds_read_b32 {{d}}, v1 {_DMA_ROW}"),
     ("", "ds_write_b32 v1, {a} offset:{o}"),
     ("", "global_store_dword v[4:5], {a}, off offset:{o}"),
     ("{d}", "global_load_dword {d}, v[4:5], off offset:{o}"),
 )
+_EXCHANGE = """s_barrier
+ds_write_b32 v1, {0} offset:1536
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 {1}, v6 offset:1536
+s_waitcnt lgkmcnt(0)"""
 _WAIT = "s_waitcnt vmcnt(0) lgkmcnt(0)"
 
 
 class RandomKernel:
     """The body of a kernel for `kernel_runner`, made from a seed.
 
-    It leaves its values in the output: 256 bytes a row, from row 2 on.
+    For two waves, the second one maybe short, with 2048 bytes of LDS. What it computed is in the
+    output, 512 bytes a row, in rows 2 to 4.
     """
 
     def __init__(self, seed: int) -> None:
@@ -102,14 +122,14 @@ class RandomKernel:
             self.lines.append(f"v_accvgpr_write_b32 a{at}, {at}")
         self._write_block(depth=0, length=14)
         self._flush()
-        for at, value in enumerate(_VALUES):
-            self.lines.append(f"global_store_dword v[4:5], {value}, off offset:{256 * at + 512}")
-        self.lines.append("v_mov_b32 v10, s20")
+        for value in _VALUES[1:]:
+            self.lines += ["v_mul_lo_u32 v10, v10, 31", f"v_add_u32 v10, v10, {value}"]
+        self.lines.append("v_mov_b32 v11, s20")
         for scalar in (*_SCALARS[1:], "vcc_lo"):
-            self.lines.append(f"v_xor_b32 v10, {scalar}, v10")
-        self.lines.append("v_accvgpr_read_b32 v11, a2")
-        for at, value in enumerate(("v10", "v11")):
-            self.lines.append(f"global_store_dword v[4:5], {value}, off offset:{256 * at + 2560}")
+            self.lines.append(f"v_xor_b32 v11, {scalar}, v11")
+        self.lines.append("v_accvgpr_read_b32 v12, a2")
+        for at, value in enumerate(("v10", "v11", "v12")):
+            self.lines.append(f"global_store_dword v[4:5], {value}, off offset:{512 * at + 1024}")
 
     @property
     def body(self) -> str:
@@ -119,7 +139,11 @@ class RandomKernel:
     def _write_block(self, *, depth: int, length: int) -> None:
         for _ in range(length):
             kind = self._source.random()
-            if kind < 0.12 and depth < 3:
+            if kind < 0.07 and depth == 0:
+                self._flush()
+                pair = self._source.choices(_VALUES, k=2)
+                self.lines += _EXCHANGE.format(*pair).split("\n")
+            elif kind < 0.12 and depth < 3:
                 self._write_masked(depth)
             elif kind < 0.18 and depth < 2:
                 self._write_loop(depth)
@@ -145,14 +169,14 @@ class RandomKernel:
             "t": source.choice(_SCALARS),
             "u": source.choice(_SCALARS),
             "n": str(source.randrange(4)),
-            "o": str(256 * source.randrange(2)),
+            "o": str(512 * source.randrange(2)),
             "p": str(pair),
             "q": str(pair + 1),
         }
         text = template.replace("v_mac_like", "v_fmac_f32").format(**names)
         if loads is None or any(one in text for one in self._pending) or source.random() < 0.4:
             self._flush()
-        self.lines.append(text)
+        self.lines += text.split("\n")
         if loads is not None:
             # A store fills no register; any of its operands may be waited for as well.
             self._pending.append(loads.format(**names) or names["a"])
