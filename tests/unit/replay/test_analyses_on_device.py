@@ -200,7 +200,7 @@ def weaken_wait(analysis: KernelAnalysis, source: random.Random) -> Listing:
     """The kernel with one or two waits that wait for less."""
     listing = analysis.listing
     waits = [one for one in analysis.program.instructions if one.mnemonic == "s_waitcnt"]
-    for one in source.sample(waits, min(2, len(waits))):
+    for one in source.sample(waits, source.randint(1, 2)):
         counts = parse_wait(one)
         for counter in list(counts):
             counts[counter] = source.choice((0, 1, 1, 2, 3, COUNTER_LIMITS[counter] - 1))
@@ -232,5 +232,5 @@ def test_device_finds_no_missing_wait_where_the_analysis_finds_none() -> None:
         assert not (is_missing and is_covered), seed
         covered += is_covered
         missing += is_missing
-    assert covered > 3
+    assert covered > 2
     assert missing > 3
