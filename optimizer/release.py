@@ -23,7 +23,7 @@ __all__ = ["Release", "choose_release"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rejection:
     sha256: str
-    bundle: Path
+    bundle: str
     status: str
     reason: str
 
@@ -33,17 +33,18 @@ class Release:
     """The node that is released, and the better ones that failed on a held-out bundle."""
 
     node: Node
-    bundles: tuple[Path, ...]
+    bundles: tuple[str, ...]
+    """Paths, or what is varied in one of the captured bundles."""
     rejected: tuple[_Rejection, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return {
-            "bundles": [str(path) for path in self.bundles],
+            "bundles": list(self.bundles),
             "rejected": [
                 {
                     "sha256": one.sha256,
-                    "bundle": str(one.bundle),
+                    "bundle": one.bundle,
                     "status": one.status,
                     "reason": one.reason,
                 }
@@ -53,19 +54,19 @@ class Release:
 
 
 def choose_release(
-    folder: RunFolder, held_out: Sequence[tuple[Path, Replayer]], scratch: Path
+    folder: RunFolder, held_out: Sequence[tuple[str, Replayer]], scratch: Path
 ) -> Release:
     """The newest committed object that passes on all held-out bundles; K0 if none does.
 
     Raises:
         GateError: K0 itself fails on one.
     """
-    bundles = tuple(path for path, _ in held_out)
-    for path, replayer in held_out:
+    bundles = tuple(name for name, _ in held_out)
+    for name, replayer in held_out:
         verdict = replayer.k0.verdict
         if not verdict.has_passed:
             reason = "; ".join(verdict.reasons[:1]) or verdict.status
-            raise GateError(f"K0 itself fails on the held-out bundle {path}: {reason}")
+            raise GateError(f"K0 itself fails on the held-out bundle {name}: {reason}")
     rejected: list[_Rejection] = []
     for node in reversed(folder.nodes[1:]):
         rejection = _find_rejection(folder, node, held_out, scratch)
@@ -76,7 +77,7 @@ def choose_release(
 
 
 def _find_rejection(
-    folder: RunFolder, node: Node, held_out: Sequence[tuple[Path, Replayer]], scratch: Path
+    folder: RunFolder, node: Node, held_out: Sequence[tuple[str, Replayer]], scratch: Path
 ) -> _Rejection | None:
     path = scratch / f"{node.sha256}.hsaco"
     write_whole(path, folder.object_of(node))

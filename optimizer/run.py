@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from asmevo.capture.bundle import open_bundle
 from asmevo.codeobject.code_object import CodeObject, content_hash
 from asmevo.codeobject.open_listing import open_listing
-from asmevo.errors import UsageError
+from asmevo.errors import ReplayError, UsageError
 from asmevo.optimizer.gate.cost import CostUnit, compare_costs
 from asmevo.optimizer.gate.judge import Gate, Replayer
 from asmevo.optimizer.release import Release, choose_release
@@ -23,6 +23,7 @@ from asmevo.optimizer.run_folder import RunFolder, RunIdentity
 from asmevo.optimizer.search import Budget, Progress, Search
 from asmevo.replay.device import Device
 from asmevo.replay.engine import ReplaySession
+from asmevo.replay.variation import write_variants
 from asmevo.verdict import Status
 
 __all__ = ["BundleSet", "ReplayerFactory", "optimize", "read_bundles"]
@@ -78,6 +79,7 @@ def optimize(
     device: Device,
     budget: Budget,
     held_out: Sequence[Path] = (),
+    vary: int = 0,
     timeout_s: float = 60.0,
     progress: Progress | None = None,
     make_replayer: ReplayerFactory | None = None,
@@ -85,7 +87,7 @@ def optimize(
     """Search, and give the summary that `summary.json` holds.
 
     `held_out` are bundles of the same kernel that the search does not see: only what passes on them
-    as well is released as the best.
+    as well is released as the best. So are at most `vary` variations of each of `bundles`.
 
     Raises:
         UsageError: `output` holds another run, or a held-out bundle is of another kernel.
@@ -115,13 +117,29 @@ def optimize(
         gate = Gate(k0=k0, replayers=replayers, folder=scratch)
         search = Search(folder=folder, gate=gate, budget=budget, progress=progress)
         ended = search.run(bundles.code_object)
-        unseen = [(path, open_replayer(path)) for path in held_out]
+        unseen = [(str(path), open_replayer(path)) for path in held_out]
+        unseen += _vary(bundles, vary, open_replayer, scratch)
         release = choose_release(folder, unseen, scratch)
         data = folder.object_of(release.node)
         folder.write_best(data, open_listing(data).to_assembly())
         summary = _summarise(folder, bundles, ended, search.refusals, release)
         folder.write_summary(summary)
     return summary
+
+
+def _vary(
+    bundles: BundleSet, limit: int, open_replayer: ReplayerFactory, scratch: Path
+) -> Iterator[tuple[str, Replayer]]:
+    """Variations of the bundles on which K0 still works, by name."""
+    for path in bundles.paths if limit else ():
+        for variant in write_variants(path, scratch, limit=limit):
+            try:
+                replayer = open_replayer(variant.path)
+                is_usable = replayer.k0.verdict.has_passed
+            except ReplayError:
+                continue
+            if is_usable:
+                yield f"{path} with {variant.changes}", replayer
 
 
 def _summarise(

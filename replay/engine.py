@@ -18,12 +18,13 @@ from asmevo.errors import AsmevoError, BundleError, MissingToolError, ReplayErro
 from asmevo.files import read_bounded
 from asmevo.replay.candidate import CandidateCheck
 from asmevo.replay.device import Device
+from asmevo.replay.generalise import judge_on_variants, open_variants
 from asmevo.replay.job import CandidateOrder, Event, Job
 from asmevo.replay.layout import plan_hold
 from asmevo.replay.options import OracleOptions
 from asmevo.replay.process import WorkerProcess
 from asmevo.replay.proof import describe_proof
-from asmevo.replay.records import ObjectResult, ReplayResult
+from asmevo.replay.records import ObjectResult, ReplayResult, VariantOutcome
 from asmevo.replay.region_types import TypeHints, describe_regions, find_store_facts
 from asmevo.replay.restorable import (
     describe_restoration,
@@ -280,10 +281,12 @@ def replay(
     repeats: int = 1,
     types: TypeHints | None = None,
     options: OracleOptions | None = None,
+    variants: int = 0,
 ) -> ReplayResult:
     """Replay a bundle with K0 and with each candidate; see `ReplaySession` for the arguments.
 
-    With a tolerance among the options the candidates' floats are judged by it.
+    With a tolerance among the options the candidates' floats are judged by it. Candidates that pass
+    are held to at most so many variations of the bundle's inputs.
 
     Raises:
         BundleError: The bundle is damaged.
@@ -291,23 +294,37 @@ def replay(
         UsageError: A candidate's file cannot be read, or the device is of another architecture.
     """
     changes_arithmetic = options is not None and options.tolerance is not None
+
+    def open_session(path: Path) -> ReplaySession:
+        return ReplaySession(
+            path,
+            device=device,
+            timeout_s=timeout_s,
+            repeats=repeats,
+            types=types,
+            options=options,
+        )
+
     for path in candidates:  # before K0's run, which may take long
         read_bounded(path, _CANDIDATE_LIMIT_BYTES)
-    with ReplaySession(
-        bundle_path,
-        device=device,
-        timeout_s=timeout_s,
-        repeats=repeats,
-        types=types,
-        options=options,
-    ) as session:
+    with open_session(bundle_path) as session:
+        results = tuple(
+            session.run(path, changes_arithmetic=changes_arithmetic) for path in candidates
+        )
+        tried: tuple[VariantOutcome, ...] = ()
+        if variants and session.k0.verdict.has_passed:
+            with open_variants(bundle_path, open_session, limit=variants, types=types) as usable:
+                results, tried = judge_on_variants(
+                    tuple(zip(candidates, results, strict=True)),
+                    usable,
+                    changes_arithmetic=changes_arithmetic,
+                )
         return ReplayResult(
             bundle=str(bundle_path),
             kernel=session.kernel,
             device=str(device),
             notes=session.notes,
             k0=session.k0,
-            candidates=tuple(
-                session.run(path, changes_arithmetic=changes_arithmetic) for path in candidates
-            ),
+            candidates=results,
+            variants=tried,
         )

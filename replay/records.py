@@ -14,6 +14,7 @@ __all__ = [
     "Measurement",
     "ObjectResult",
     "ReplayResult",
+    "VariantOutcome",
 ]
 
 # Bump when a field of a record changes its name or meaning, or goes away.
@@ -104,6 +105,16 @@ class ObjectResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VariantOutcome:
+    """A variation of the bundle's inputs, and whether candidates were held to it."""
+
+    changes: str
+    is_used: bool
+    reason: str = ""
+    """Why not: K0 itself does not work there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
     """One replay of a bundle: K0, then each candidate in the order given."""
 
@@ -114,6 +125,7 @@ class ReplayResult:
     """What was not as in the captured program."""
     k0: ObjectResult
     candidates: tuple[ObjectResult, ...]
+    variants: tuple[VariantOutcome, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

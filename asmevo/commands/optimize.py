@@ -43,6 +43,10 @@ def optimize(
             help="Unseen by the search; only what passes on it is released; repeatable",
         ),
     ] = None,
+    vary: Annotated[
+        int,
+        typer.Option("--vary", min=0, max=100, metavar="N", help="… and on N variations of each"),
+    ] = 0,
     device: DeviceName = "emulated",
     max_candidates: Annotated[
         int | None,
@@ -83,6 +87,7 @@ def optimize(
             device=chosen,
             budget=budget,
             held_out=held_out or [],
+            vary=vary,
             timeout_s=timeout_s,
             progress=progress,
         )

@@ -59,6 +59,16 @@ def replay(
     equal_zeros: Annotated[
         bool, typer.Option("--equal-zeros", help="… and +0 counts as -0 within such bounds")
     ] = False,
+    variants: Annotated[
+        int,
+        typer.Option(
+            "--vary",
+            min=0,
+            max=100,
+            metavar="N",
+            help="Hold candidates to N variations of the inputs: other sizes, special values",
+        ),
+    ] = 0,
     rounds: Annotated[
         int, typer.Option("--rounds", min=0, help="Timed launches by turns with K0, on a GPU")
     ] = 20,
@@ -95,6 +105,7 @@ def replay(
             timing_rounds=rounds,
             caches=_parse_caches(caches),
         ),
+        variants=variants,
     )
     if as_json:
         print_json(result.to_json())
@@ -166,6 +177,9 @@ def _print_result(result: ReplayResult) -> None:
             typer.echo(f"  {printable(line)}")
         if (cost := _describe_cost(item)) is not None:
             typer.echo(f"  {cost}")
+    for variant in result.variants:
+        used = "held to" if variant.is_used else "not used"
+        typer.echo(printable(f"{used}: {variant.changes}. {variant.reason}".rstrip(". ")))
 
 
 def _describe_outcome(item: ObjectResult) -> str:
