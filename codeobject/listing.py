@@ -12,7 +12,7 @@ from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.instruction_text import parse_instruction
 from asmevo.errors import UsageError
 
-__all__ = ["Demand", "Identity", "Listing", "ListingKernel", "TextSymbol"]
+__all__ = ["Demand", "Listing", "ListingKernel", "TextSymbol"]
 
 # Old id to the id that takes its place; None for "none is left on that side".
 _Redirect = Mapping[int, int | None]
@@ -283,24 +283,6 @@ class Listing:
             first, last = symbol.first_id, symbol.last_id
             if last is not None and (first is None or places[first] > places[last]):
                 raise UsageError(f"{symbol.name} would have no instructions left")
-
-
-class Identity:
-    """A listing as a key of caches: equal only to itself, as comparing contents would cost more."""
-
-    __slots__ = ("listing",)
-
-    def __init__(self, listing: Listing) -> None:
-        """Keep the listing alive, so that its identity stays its own."""
-        self.listing = listing
-
-    def __eq__(self, other: object) -> bool:
-        """True for the same listing."""
-        return isinstance(other, Identity) and self.listing is other.listing
-
-    def __hash__(self) -> int:
-        """By identity."""
-        return id(self.listing)
 
 
 def _rebase_symbol(symbol: TextSymbol, firsts: _Redirect, lasts: _Redirect) -> TextSymbol:

@@ -14,7 +14,8 @@ import msgpack  # type: ignore[import-untyped]
 
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.descriptor import KernelDescriptor
-from asmevo.codeobject.listing import Identity, Listing
+from asmevo.codeobject.listing import Listing
+from asmevo.codeobject.listing_identity import Identity
 from asmevo.codeobject.metadata import read_kernels
 from asmevo.codeobject.resource_records import granules
 from asmevo.codeobject.resources import KernelPlan, Resources, plan_resources

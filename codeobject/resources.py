@@ -19,7 +19,8 @@ from typing import Final
 from asmevo.codeobject.code_object import CodeObject, Kernel
 from asmevo.codeobject.code_reach import CodeMap
 from asmevo.codeobject.instruction import Instruction
-from asmevo.codeobject.listing import Demand, Identity, Listing, ListingKernel
+from asmevo.codeobject.listing import Demand, Listing, ListingKernel
+from asmevo.codeobject.listing_identity import Identity
 from asmevo.codeobject.memory_use import find_memory_use
 from asmevo.codeobject.occupancy import MAX_WORKGROUP, compute_occupancy
 from asmevo.codeobject.register_allocation import (
