@@ -88,6 +88,9 @@ void LateResults::before(Wave& wave, const Inst& inst) {
 void LateResults::replace_registers(Wave& wave, State& state, const PipeTraits& consumer) {
     for (unsigned i = 0; i < consumer.read_count; ++i) {
         const PortRead& wanted = consumer.reads[i];
+        if (wanted.port == Port::kScalar && is_lenient_) {
+            continue;
+        }
         for (auto result = state.results.rbegin(); result != state.results.rend(); ++result) {
             if (!is_early(state, *result, read_delay(*result->traits, consumer, wanted))) {
                 continue;
@@ -112,7 +115,8 @@ void LateResults::replace_state(Wave& wave, State& state, const PipeTraits& cons
             state.is_exec_replaced = true;
             wave.set_exec(result->exec);
         }
-        if (producer.writes_m0 && consumer.reads_late_m0 && is_early(state, *result, 1) && happens(state)) {
+        const bool takes_m0 = producer.writes_m0 && consumer.reads_late_m0 && !is_lenient_;
+        if (takes_m0 && is_early(state, *result, 1) && happens(state)) {
             state.m0 = wave.m0();
             state.is_m0_replaced = true;
             wave.sgpr[kM0Code] = result->m0;

@@ -21,12 +21,14 @@ namespace asmevo::emulator {
 
 class LateMemory;
 
-/// A bit of seeds that leaves late results out: for kernels that themselves lack wait states.
-constexpr uint64_t kMemoryOnly = uint64_t{1} << 63;
+/// Bits of seeds, for kernels that themselves lack wait states. The first leaves late results out. The second leaves out
+/// those two that AMD's own assembly does not wait for: scalars that the VALU reads behind the VALU, and M0.
+constexpr uint64_t kMemoryOnly = uint64_t{1} << 63, kLenient = uint64_t{1} << 62;
 
 class LateResults {
   public:
-    LateResults(uint64_t seed, LateMemory& memory) : seed_(seed), memory_(memory) {}
+    LateResults(uint64_t seed, LateMemory& memory)
+        : seed_(seed & ~kLenient), is_lenient_((seed & kLenient) != 0), memory_(memory) {}
 
     void restart(uint64_t workgroup, size_t waves);
     /// `inst` is about to execute: what it reads too early is replaced by what was there before.
@@ -71,6 +73,7 @@ class LateResults {
     static void run_again(Wave& wave, const Result& result, const RegSpan& sum);
 
     uint64_t seed_;
+    bool is_lenient_;
     LateMemory& memory_;
     std::unordered_map<const Inst*, PipeTraits> traits_;
     std::vector<State> waves_;
