@@ -158,8 +158,10 @@ def _pointers(code_object: CodeObject) -> dict[tuple[str, int], tuple[object, ..
 
 
 def _sections(first: CodeObject, second: CodeObject) -> Iterator[Difference]:
-    ours = {one.name: one for one in data_sections(first)}
-    theirs = {one.name: one for one in data_sections(second)}
+    ours, theirs = (
+        {one.name: one for one in (*data_sections(each), *_offset_table(each))}
+        for each in (first, second)
+    )
     for name in dict.fromkeys((*ours, *theirs)):
         one, other = ours.get(name), theirs.get(name)
         if one is None or other is None:
@@ -170,6 +172,12 @@ def _sections(first: CodeObject, second: CodeObject) -> Iterator[Difference]:
             yield Difference(part="section", name=name, detail=detail)
         else:
             yield from _bytes("section", name, _frozen(first, one), _frozen(second, other))
+
+
+def _offset_table(code_object: CodeObject) -> tuple[Section, ...]:
+    """The linker makes it, but what is not relocated in it is all that code reads there."""
+    got = code_object.section(".got")
+    return (got,) if got is not None and got.is_allocated else ()
 
 
 def _frozen(code_object: CodeObject, section: Section) -> bytes:

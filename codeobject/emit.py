@@ -14,6 +14,7 @@ from asmevo.codeobject.data_section import emit_data_sections
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.listing import Listing, TextSymbol
 from asmevo.codeobject.metadata_text import emit_metadata
+from asmevo.codeobject.pc_relative import undefined_symbols
 from asmevo.codeobject.resource_fields import expect_object
 from asmevo.codeobject.symbol_name import quote_symbol
 
@@ -96,6 +97,9 @@ def _header(listing: Listing) -> Iterator[str]:
         if symbol.is_absolute and symbol.binding == "STB_GLOBAL":
             yield f"\t.globl {quote_symbol(symbol.name)}"
             yield f"\t.set {quote_symbol(symbol.name)}, {symbol.value:#x}"
+    for name in undefined_symbols(source).values():
+        yield f"\t.weak {quote_symbol(name)}"
+        yield f"\t.hidden {quote_symbol(name)}"
     yield "\t.text"
     yield f"\t.p2align {(source.text.alignment or 1).bit_length() - 1}"
     yield ".Ltext:"

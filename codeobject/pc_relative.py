@@ -12,7 +12,7 @@ from asmevo.codeobject.data_section import address_label, data_sections, text_la
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.symbol_name import quote_symbol
 
-__all__ = ["PcRelative", "find_goal", "got_symbol", "symbolize_pc_relative"]
+__all__ = ["PcRelative", "find_goal", "got_symbol", "symbolize_pc_relative", "undefined_symbols"]
 
 _PAIR = re.compile(r"s\[(\d+):(\d+)\]")
 # Literals stand in the second word; a hand-written sum may use inline constants, which no
@@ -115,4 +115,31 @@ def got_symbol(source: CodeObject, slot: int) -> str | None:
                 and symbol.binding != "STB_LOCAL"
             ):
                 return f"@{quote_symbol(symbol.name)}"
-    return None
+        return None
+    name = undefined_symbols(source).get(slot)
+    return f"@{quote_symbol(name)}" if name else None
+
+
+def undefined_symbols(source: CodeObject) -> dict[int, str]:
+    """Slots of the table that stay null, with the weak symbols that are not defined anywhere.
+
+    The linker resolves them when they are hidden. It fills the table in the order of the code, and
+    a stripped object needs other names.
+    """
+    got = source.section(".got")
+    if got is None or not got.is_allocated:
+        return {}
+    relocated = {one.address for one in source.relocations}
+    empty = [
+        got.address + at
+        for at in range(0, len(got.data) - 7, 8)
+        if got.address + at not in relocated and not any(got.data[at : at + 8])
+    ]
+    names = [
+        one.name
+        for one in source.symbols
+        if one.binding == "STB_WEAK" and one.section is None and not one.is_absolute and one.name
+    ]
+    if len(names) != len(empty):
+        names = [f"asmevo.undefined.{number}" for number in range(len(empty))]
+    return dict(zip(empty, names, strict=True))

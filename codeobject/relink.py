@@ -123,11 +123,10 @@ def _read_image(linked: CodeObject) -> _Image | None:
         return None
     got = next((one for one in sections if one.name == ".got"), None)
     slots = {}
-    for one in linked.relocations:
-        if got is not None and got.holds(one.address, 8):
-            name = got_symbol(linked, one.address)
-            if name is not None:
-                slots[name.removeprefix("@")] = one.address
+    for address in range(got.address, got.address + got.size, 8) if got else ():
+        name = got_symbol(linked, address)
+        if name is not None:
+            slots[name.removeprefix("@")] = address
     names = {one.name: one.index for one in sections}
     return _Image(linked=linked, layout=layout, by_name=names, slots=slots, note=_find_note(linked))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NoReturn
 
-from asmevo.codeobject.code_object import CodeObject
+from asmevo.codeobject.code_object import CodeObject, content_hash
 from asmevo.codeobject.compare import Difference, compare
 from asmevo.codeobject.containers import FoundObject
 from asmevo.codeobject.data_section import data_sections
@@ -41,8 +41,9 @@ MASKED: Final[tuple[tuple[str, str], ...]] = (
         "the loader overwrites them; relocation type, symbol and target are compared",
     ),
     (
-        ".dynsym, .dynstr, .hash, .gnu.hash, .dynamic, .rela.dyn, .got, .relro_padding",
-        "the linker makes them from symbols and relocations, which are compared one by one",
+        ".dynsym, .dynstr, .hash, .gnu.hash, .dynamic, .rela.dyn, .relro_padding",
+        "the linker makes them from symbols and relocations, which are compared one by one; of "
+        ".got, too, what is not relocated is compared",
     ),
     (
         "ELF header beyond ABI and flags, program headers, section table",
@@ -98,6 +99,8 @@ class RoundTrip:
     has_same_image: bool = False
     """Every allocated section has the same address, offset and bytes."""
     seconds: float = 0.0
+    sha256: str = ""
+    """Of the object's bytes."""
 
     @property
     def is_exact(self) -> bool:
@@ -117,6 +120,16 @@ class RoundTrip:
     def to_json(self) -> dict[str, Any]:
         """As `--json` and the results file show it."""
         return asdict(self) | {"is_exact": self.is_exact, "seconds": round(self.seconds, 3)}
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> RoundTrip:
+        """The result that `to_json` gave; TypeError or KeyError for anything else."""
+        fields = {name: facts[name] for name in cls.__slots__}
+        if len(fields) + 1 != len(facts) or not all(
+            isinstance(fields[name], str) for name in ("path", "place", "trouble", "sha256")
+        ):
+            raise TypeError("not a result of a round trip")
+        return cls(**fields | {"details": tuple(fields["details"])})
 
 
 def target_of(data: bytes) -> str:
@@ -155,8 +168,14 @@ def check(found: FoundObject) -> RoundTrip:
         steps["trouble"] = "failed"
         steps["details"] = (" ".join(f"{type(error).__name__}: {error}".split())[:_LINE],)
     seconds = time.monotonic() - start
-    path, target = str(found.path), target_of(found.data)
-    return RoundTrip(path=path, place=found.place, target=target, seconds=seconds, **steps)
+    return RoundTrip(
+        path=str(found.path),
+        place=found.place,
+        target=target_of(found.data),
+        seconds=seconds,
+        sha256=content_hash(found.data),
+        **steps,
+    )
 
 
 def _take(data: bytes, steps: dict[str, Any]) -> None:

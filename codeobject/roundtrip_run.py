@@ -7,14 +7,15 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from asmevo.codeobject.code_object import content_hash
 from asmevo.codeobject.containers import FoundObject, find_code_objects
 from asmevo.codeobject.roundtrip import (
     CHECKED_TARGETS,
@@ -58,6 +59,8 @@ class Totals:
     troubles: Counter[str] = field(default_factory=Counter)
     """By class of difference; a file that cannot be taken apart counts as `container`."""
     targets: Counter[str] = field(default_factory=Counter)
+    taken_over: int = 0
+    """Objects with the contents of one that was found exact before."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Objects for processors that asmevo does not serve."""
 
@@ -98,19 +101,24 @@ def run(
     *,
     jobs: int,
     checker: Callable[[FoundObject], RoundTrip] = check,
+    known: Iterable[RoundTrip] = (),
 ) -> Totals:
     """Check every code object of `files` in `jobs` processes.
 
+    Of objects with the same contents one is checked, none that a result in `known` calls exact.
     `checker` must be importable by a worker.
 
     Raises:
         MissingToolError: There is no LLVM that serves an object.
     """
     totals = Totals()
+    exact = {one.sha256: one for one in known if one.is_exact and one.sha256}
 
     def take(results: list[RoundTrip]) -> None:
         for result in results:
             totals.add(result)
+            if result.is_exact and result.sha256:
+                exact.setdefault(result.sha256, result)
             observer.done(result)
 
     with _crew(jobs, checker) as crew:
@@ -120,6 +128,9 @@ def run(
                     take([found])
                 elif name := _foreign_target(found):
                     totals.skipped[name] += 1
+                elif same := exact.get(content_hash(found.data)):
+                    totals.taken_over += 1
+                    take([replace(same, path=str(found.path), place=found.place, seconds=0.0)])
                 else:
                     while crew.is_full:
                         take(crew.collect())

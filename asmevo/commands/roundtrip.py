@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,7 @@ def roundtrip_command(
             metavar="FILE…", help="Code objects, offload bundles, host libraries, or folders"
         ),
     ],
+    *,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write a JSON line for every object, as it is done"),
@@ -46,6 +48,10 @@ def roundtrip_command(
         int | None,
         typer.Option("-j", "--jobs", min=1, max=256, help="Processes; by default one a core"),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the results in -o: what is exact there stays"),
+    ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,6 +60,7 @@ def roundtrip_command(
     Each object is recovered, written as assembly, assembled, linked and compared. Folders are
     searched through; bundles may be compressed. Objects for other processors than gfx90a, gfx942
     and gfx950 are counted and left alone. Exit code 1 when any object or file is not given back.
+    A run that was ended goes on with --resume.
 
     asmevo roundtrip kernel.hsaco libbitsandbytes_rocm72.so
 
@@ -62,14 +69,17 @@ def roundtrip_command(
     from asmevo.codeobject.containers import find_files
     from asmevo.codeobject.roundtrip_run import run, usable_cores
 
-    if output and output.exists() and not force:
-        raise UsageError(f"{output} exists", hint="overwrite it with --force")
+    if resume and not output:
+        raise UsageError("--resume goes on with the results of -o, which is missing")
+    if output and output.exists() and not (force or resume):
+        raise UsageError(f"{output} exists", hint="overwrite it with --force, or --resume")
     files = find_files(paths)
     start = time.monotonic()
+    known = _read_results(output) if output and resume else []
     with ExitStack() as stack:
-        lines = _open_results(output, stack)
-        report = stack.enter_context(_Report(len(files), lines, is_quiet=as_json))
-        totals = run(files, report, jobs=jobs or usable_cores())
+        lines = _open_results(output, stack, append=resume)
+        report = stack.enter_context(_Report(len(files), lines, known, is_quiet=as_json))
+        totals = run(files, report, jobs=jobs or usable_cores(), known=known)
     seconds = time.monotonic() - start
     if not totals.objects and not totals.troubles:
         found = ", ".join(totals.skipped) or "none"
@@ -85,20 +95,51 @@ def roundtrip_command(
         raise typer.Exit(1)
 
 
-def _open_results(output: Path | None, stack: ExitStack) -> IO[str] | None:
+def _open_results(output: Path | None, stack: ExitStack, *, append: bool) -> IO[str] | None:
     if output is None:
         return None
     try:
-        return stack.enter_context(output.open("w", encoding="utf-8"))
+        return stack.enter_context(output.open("a" if append else "w", encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{output}: {error.strerror or error}") from error
+
+
+def _read_results(output: Path) -> list[RoundTrip]:
+    """Results of an earlier run; what was cut when it ended is dropped from the file."""
+    from asmevo.codeobject.roundtrip import RoundTrip
+
+    if not output.exists():
+        return []
+    results = []
+    try:
+        with output.open("r+b") as file:
+            for line in iter(file.readline, b""):
+                if not line.endswith(b"\n"):
+                    file.truncate(file.tell() - len(line))
+                    break
+                results.append(RoundTrip.from_json(json.loads(line)))
+    except OSError as error:
+        raise UsageError(f"{output}: {error.strerror or error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UsageError(
+            f"{output} does not hold results of this version", hint="start anew with --force"
+        ) from error
+    return results
 
 
 class _Report:
     """Prints what fails as it fails, writes all results, and moves the progress bar."""
 
-    def __init__(self, files: int, lines: IO[str] | None, *, is_quiet: bool) -> None:
+    def __init__(
+        self,
+        files: int,
+        lines: IO[str] | None,
+        written: Iterable[RoundTrip],
+        *,
+        is_quiet: bool,
+    ) -> None:
         self.failures: list[dict[str, Any]] = []
+        self._written = {(one.path, one.place, one.sha256) for one in written if one.is_exact}
         self._files = files
         self._lines = lines
         self._is_quiet = is_quiet
@@ -142,7 +183,8 @@ class _Report:
     def done(self, result: RoundTrip) -> None:
         """Show and write one result."""
         self._objects += 1
-        if self._lines is not None:
+        key = (result.path, result.place, result.sha256)
+        if self._lines is not None and key not in self._written:
             self._lines.write(json.dumps(result.to_json()) + "\n")
             self._lines.flush()
         if not result.is_exact:
@@ -178,6 +220,8 @@ def _print_summary(totals: Totals, seconds: float) -> None:
         f"{totals.raw_descriptors:,} of {totals.descriptors:,} descriptors, "
         f"{totals.raw_notes:,} of {totals.objects:,} metadata notes"
     )
+    if totals.taken_over:
+        print(f"checked before, of the same contents: {_counted(totals.taken_over, 'object')}")
     if totals.skipped:
         skipped = ", ".join(f"{count} {name}" for name, count in sorted(totals.skipped.items()))
         print(printable(f"left alone, for other processors: {skipped}"))

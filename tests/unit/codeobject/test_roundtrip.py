@@ -24,6 +24,7 @@ from asmevo.codeobject.recover import recover
 from asmevo.codeobject.roundtrip import MASKED, RoundTrip, check, target_of
 from asmevo.codeobject.roundtrip_run import run
 from asmevo.codeobject.toolchain import assemble, link
+from asmevo.errors import UsageError
 
 
 class Seen:
@@ -293,3 +294,57 @@ def test_command_without_anything_to_check_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["roundtrip", str(tmp_path)])
 
     assert "no code object for gfx90a" in str(result.exception)
+
+
+def test_run_checks_objects_of_the_same_contents_once(tmp_path: Path, build_object: Any) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.co").write_bytes(build_object("scale"))
+    seen = Seen()
+
+    totals = run(sorted(tmp_path.iterdir()), seen, jobs=1)
+
+    # The first ones may be under way together.
+    assert totals.objects == totals.exact == 4
+    assert totals.taken_over >= 1
+    assert sorted(one.path for one in seen.results) == [
+        str(tmp_path / f"{number}.co") for number in range(4)
+    ]
+
+
+def test_command_that_resumes_keeps_what_is_exact_and_checks_the_rest(
+    tmp_path: Path, build_object: Any
+) -> None:
+    good, bad = tmp_path / "good.co", tmp_path / "bad.co"
+    good.write_bytes(build_object("scale"))
+    bad.write_bytes(b"\x7fELF")
+    results = tmp_path / "results.jsonl"
+    command = ["roundtrip", str(good), str(bad), "-o", str(results), "-j", "1"]
+    assert CliRunner().invoke(app, command).exit_code == 1
+    before = results.read_text()
+    # The run was ended in the middle of a line, and the bad file is a good one now.
+    results.write_text(before + before[:40])
+    bad.write_bytes(build_object("two_kernels"))
+
+    resumed = CliRunner().invoke(app, [*command, "--resume"])
+
+    assert resumed.exit_code == 0, resumed.output
+    assert "2 exact" in resumed.output
+    assert "of the same contents: 1 object" in resumed.output
+    added = results.read_text().removeprefix(before).splitlines()
+    assert [json.loads(one)["path"] for one in added] == [str(bad)]
+
+
+@pytest.mark.parametrize("text", ["{}\n", "[1]\n", "no\n"])
+def test_command_that_resumes_foreign_results_is_a_usage_error(
+    tmp_path: Path, build_object: Any, text: str
+) -> None:
+    (tmp_path / "good.co").write_bytes(build_object("scale"))
+    results = tmp_path / "results.jsonl"
+    results.write_text(text)
+
+    resumed = CliRunner().invoke(
+        app, ["roundtrip", str(tmp_path / "good.co"), "-o", str(results), "--resume"]
+    )
+
+    assert isinstance(resumed.exception, UsageError)
+    assert results.read_text() == text
