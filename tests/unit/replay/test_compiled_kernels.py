@@ -112,3 +112,37 @@ def test_compiled_kernel_agrees_with_the_model(kernel: str, target: str, level: 
 
     assert outcome.ok, outcome.report
     assert list(struct.unpack(f"<{count}i", outcome.output)) == [model(i) for i in range(count)]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("target", "level", "options"),
+    [
+        ("gfx942", "-O3", {"checks": "none", "seed": "4"}),
+        ("gfx90a", "-O3", {"checks": "none", "seed": "5"}),
+        ("gfx950", "-O1", {"checks": "none", "seed": "6"}),
+        ("gfx942", "-O0", {"checks": "all", "on_finding": "collect"}),
+        ("gfx90a", "-O0", {"checks": "all", "on_finding": "collect"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value["checks"],
+)
+def test_compiled_kernel_is_right_under_seeds_and_clean_under_checks(
+    kernel: str, target: str, level: str, options: dict[str, str]
+) -> None:
+    model, count, groups = KERNELS[kernel]
+
+    outcome = run_image(
+        compiled(target, level),
+        kernel=kernel,
+        target=target,
+        grid=(groups, 1, 1),
+        block=(256, 1, 1),
+        data=struct.pack(f"<{COUNT}i", *VALUES),
+        output_bytes=4 * count,
+        number=COUNT,
+        options=options,
+    )
+
+    assert outcome.ok, outcome.report
+    assert [item for item in outcome.findings if item["class"] == "error"] == []
+    assert list(struct.unpack(f"<{count}i", outcome.output)) == [model(i) for i in range(count)]
