@@ -68,6 +68,10 @@ class PageSearch:
             if not touched.problem and touched.is_golden is not False:
                 self._wanted.pop(layout, None)
                 return self._writer.write_touched(probe, touched, loaded.kernel.name)
+        if touched.is_beyond_memory:
+            raise CaptureError(
+                f"it reaches memory that was not found, or runs beyond its own: {touched.problem}"
+            )
         if absent:
             reason = touched.problem or "memory is not as after the program's launch"
             raise CaptureError(f"its pages cannot be found by executing it: {reason}")

@@ -49,6 +49,7 @@ class Touched:
 
     pages: tuple[AddressRange, ...] = ()  # whole pages, ascending, none twice
     problem: str = ""  # why it could not be executed to its end; else empty
+    is_beyond_memory: bool = False  # because it touches memory that is nowhere in the bundle
     # Memory afterwards is as recorded; None: not recorded. Says nothing where something is missing.
     is_golden: bool | None = None
 

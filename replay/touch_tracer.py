@@ -120,5 +120,6 @@ def _parse(answer: dict[str, Any]) -> Touched:
             for address, size in sorted(answer.get("pages", []))
         ),
         problem=str(answer.get("problem", "")),
+        is_beyond_memory=bool(answer.get("is_beyond_memory", False)),
         is_golden=answer.get("is_golden"),
     )

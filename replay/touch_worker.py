@@ -138,8 +138,19 @@ def _execute(order: dict[str, Any]) -> dict[str, Any]:
             if mapping.memory is not Memory.PAGEABLE:
                 watch.add(mapping.address, mapping.size_bytes)
         problem = _launch(bundle, runtime, kernel, watch)
+        is_beyond = problem != "" and _is_beyond_memory()
         is_golden = None if problem else _is_golden(bundle, runtime, kernel)
-        return {"pages": list(watch.pages()), "problem": problem, "is_golden": is_golden}
+        return {
+            "pages": list(watch.pages()),
+            "problem": problem,
+            "is_beyond_memory": is_beyond,
+            "is_golden": is_golden,
+        }
+
+
+def _is_beyond_memory() -> bool:
+    """Whether the last launch ended at an access to memory that is not there."""
+    return any(finding.rule == "out-of-bounds" for finding in EmulatorReport().findings())
 
 
 def _launch(bundle: Bundle, runtime: HipRuntime, kernel: Kernel, watch: _PageWatch) -> str:

@@ -1,5 +1,5 @@
-// Binds to the oldest versions of the C library's functions, so that a library built here loads in a
-// target's container with an older glibc: 2.34 gave the functions of libdl and libpthread new
+// Binds to the oldest versions of the C library's functions, so that a library built here loads in
+// a target's container with an older glibc: 2.34 gave the functions of libdl and libpthread new
 // versions without changing them. Included before everything else (CMakeLists.txt).
 #pragma once
 

@@ -19,6 +19,7 @@ enum {
     SCAN_DEPTH = 3,
     SCAN_QUESTIONS = 4096,
     SCAN_PIECE_BYTES = 64 << 10,
+    MAX_PIECES = 4096,  // of a segment of virtual memory, on each side
 };
 
 // Flags of hipHostMalloc and hipExtMallocWithFlags.
@@ -68,6 +69,31 @@ static enum region_kind kind_of(struct runtime_memory memory) {
     }
 }
 
+// Allocators that grow a segment map one piece of memory behind another into addresses that they
+// reserved (torch's expandable segments): such pieces belong together, and a tensor may lie across
+// two. The runtime tells each on its own.
+static void extend_virtual(const struct hip_table* table, uint64_t* base, uint64_t* size) {
+    uint64_t next, next_size;
+    if (!runtime_is_virtual(table, *base)) {
+        return;
+    }
+    for (int i = 0; i < MAX_PIECES; ++i) {
+        if (!runtime_address_range(table, *base + *size, &next, &next_size) ||
+            next != *base + *size || !runtime_is_virtual(table, next)) {
+            break;
+        }
+        *size += next_size;
+    }
+    for (int i = 0; i < MAX_PIECES; ++i) {
+        if (!runtime_address_range(table, *base - 1, &next, &next_size) ||
+            next + next_size != *base || !runtime_is_virtual(table, next)) {
+            break;
+        }
+        *base = next;
+        *size += next_size;
+    }
+}
+
 // The allocation that holds `value`; false if the runtime knows none.
 static bool find_allocation(const struct hip_table* table, uint64_t value,
                             struct capture_region* range) {
@@ -75,6 +101,7 @@ static bool find_allocation(const struct hip_table* table, uint64_t value,
     if (!runtime_address_range(table, value, &base, &size)) {
         return false;
     }
+    extend_virtual(table, &base, &size);
     const struct runtime_memory memory = runtime_memory_of(table, value);
     *range = (struct capture_region){
         .address = base,
@@ -284,6 +311,7 @@ static void look_at_word(struct scan* scan, uint64_t at, uint64_t value) {
 static void scan_place(struct scan* scan, uint64_t place) {
     static uint64_t piece[SCAN_PIECE_BYTES / 8];  // whoever scans holds the record
     const struct capture_record* record = scan->reach->record;
+    void* stream = (void*)record->stream;
     const int index = ranges_find(record, place);
     if (index < 0 || record->regions[index].kind == KIND_PAGEABLE_HOST) {
         return;
@@ -293,7 +321,9 @@ static void scan_place(struct scan* scan, uint64_t place) {
     const uint64_t limit = scan->reach->control->scan_bytes;
     uint64_t bytes = room < limit ? room : limit;
     bytes = bytes < SCAN_PIECE_BYTES ? bytes / 8 * 8 : SCAN_PIECE_BYTES;
-    if (bytes == 0 || runtime_copy(scan->reach->table, piece, place, bytes) != HIP_SUCCESS) {
+    if (bytes == 0 ||
+        runtime_copy(scan->reach->table, piece, place, bytes, stream) != HIP_SUCCESS ||
+        runtime_synchronize(scan->reach->table, stream) != HIP_SUCCESS) {
         return;
     }
     for (uint64_t i = 0; i < bytes / 8; ++i) {
@@ -353,9 +383,29 @@ int reach_regions(const struct hip_table* table, struct capture_record* record,
     return 0;
 }
 
-int reach_copy(const struct hip_table* table, const struct capture_region* region, uint8_t* to) {
+// Piece by piece: a copy across two pieces of a segment is more than a runtime may take.
+static int copy_pieces(const struct hip_table* table, const struct capture_region* region,
+                       uint8_t* to, void* stream) {
+    int error = HIP_SUCCESS;
+    for (uint64_t at = 0; at < region->size && error == HIP_SUCCESS;) {
+        uint64_t base, size, bytes = region->size - at;
+        if (runtime_address_range(table, region->address + at, &base, &size) &&
+            base + size - (region->address + at) < bytes) {
+            bytes = base + size - (region->address + at);
+        }
+        error = runtime_copy(table, to + at, region->address + at, bytes, stream);
+        at += bytes;
+    }
+    return error;
+}
+
+int reach_copy(const struct hip_table* table, const struct capture_region* region, uint8_t* to,
+               void* stream) {
     if (region->kind == KIND_PAGEABLE_HOST) {
         return host_copy(to, region->address, region->size) ? HIP_SUCCESS : HIP_ERROR_INVALID_VALUE;
     }
-    return runtime_copy(table, to, region->address, region->size);
+    if (region->kind == KIND_MODULE_GLOBAL) {
+        return runtime_copy(table, to, region->address, region->size, stream);
+    }
+    return copy_pieces(table, region, to, stream);
 }

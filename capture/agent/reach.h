@@ -10,5 +10,7 @@
 int reach_regions(const struct hip_table* table, struct capture_record* record,
                   const struct capture_layout* layout, const struct capture_control* control);
 
-// Copies the content of a region. Returns 0, or a HIP error.
-int reach_copy(const struct hip_table* table, const struct capture_region* region, uint8_t* to);
+// Copies the content of a region in the order of the stream, which must be synchronised before it
+// is read. Returns 0, or a HIP error.
+int reach_copy(const struct hip_table* table, const struct capture_region* region, uint8_t* to,
+               void* stream);

@@ -84,9 +84,25 @@ int runtime_synchronize(const struct hip_table* table, void* stream) {
     return CALL(HIP_SLOT_STREAM_SYNCHRONIZE, int (*)(void*), stream);
 }
 
-int runtime_copy(const struct hip_table* table, void* to, uint64_t from, size_t size) {
+int runtime_copy(const struct hip_table* table, void* to, uint64_t from, size_t size,
+                 void* stream) {
+    if (has(table, HIP_SLOT_MEMCPY_ASYNC)) {
+        return CALL(HIP_SLOT_MEMCPY_ASYNC, int (*)(void*, const void*, size_t, int, void*), to,
+                    (const void*)from, size, COPY_DEFAULT, stream);
+    }
     return CALL(HIP_SLOT_MEMCPY, int (*)(void*, const void*, size_t, int), to, (const void*)from,
                 size, COPY_DEFAULT);
+}
+
+bool runtime_is_virtual(const struct hip_table* table, uint64_t pointer) {
+    void* handle = NULL;
+    if (!has(table, HIP_SLOT_MEM_RETAIN_ALLOCATION_HANDLE) || !has(table, HIP_SLOT_MEM_RELEASE) ||
+        CALL(HIP_SLOT_MEM_RETAIN_ALLOCATION_HANDLE, int (*)(void**, void*), &handle,
+             (void*)pointer) != HIP_SUCCESS) {
+        return false;
+    }
+    CALL(HIP_SLOT_MEM_RELEASE, int (*)(void*), handle);
+    return true;
 }
 
 void runtime_pin(const struct hip_table* table, void* memory, size_t size, bool is_pinned) {

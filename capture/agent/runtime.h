@@ -29,13 +29,17 @@ int runtime_device(const struct hip_table* table);
 
 bool runtime_is_stream_capturing(const struct hip_table* table, void* stream);
 int runtime_synchronize(const struct hip_table* table, void* stream);
-int runtime_copy(const struct hip_table* table, void* to, uint64_t from, size_t size);
+// Copies in the stream's order; done once the stream is synchronised. A copy on the null stream
+// instead would break captures that other threads have open.
+int runtime_copy(const struct hip_table* table, void* to, uint64_t from, size_t size, void* stream);
 
 // Registers host memory with the runtime, or takes that back.
 void runtime_pin(const struct hip_table* table, void* memory, size_t size, bool is_pinned);
 
 bool runtime_address_range(const struct hip_table* table, uint64_t pointer, uint64_t* base,
                            uint64_t* size);
+// Whether the address is that of a mapping of the virtual memory API.
+bool runtime_is_virtual(const struct hip_table* table, uint64_t pointer);
 // MEMORY_UNREGISTERED where the runtime does not know the pointer.
 struct runtime_memory runtime_memory_of(const struct hip_table* table, uint64_t pointer);
 // hipMemRangeCoherencyMode (0 fine, 1 coarse, 2 mixed), or -1.

@@ -106,14 +106,18 @@ static int copy_contents(struct capture_record* record, const struct launch* lau
                          bool is_after) {
     for (uint32_t i = 0; i < record->region_count; ++i) {
         const struct capture_region* region = &record->regions[i];
-        const int error = reach_copy(launch->table, region,
-                                     g_data + (is_after ? region->after : region->before));
+        const int error =
+            reach_copy(launch->table, region,
+                       g_data + (is_after ? region->after : region->before), launch->stream);
         if (error != HIP_SUCCESS) {
             snprintf(record->reason, sizeof record->reason,
                      "%llu bytes at %#llx cannot be copied (error %d)",
                      (unsigned long long)region->size, (unsigned long long)region->address, error);
             return -1;
         }
+    }
+    if (runtime_synchronize(launch->table, launch->stream) != HIP_SUCCESS) {
+        return snapshot_refuse(record, "its memory cannot be copied");
     }
     return 0;
 }

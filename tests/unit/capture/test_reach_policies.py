@@ -124,3 +124,29 @@ def test_variables_of_the_code_object_are_captured(target: Target) -> None:
     kinds = {int(r.address): int(r.kind) for r in record.regions[:2]}
     assert kinds == {variable: 4, leaf: 0}
     assert (struct.pack("=QQ", leaf, 7),) * 2 in contents(target, record)
+
+
+def test_pieces_of_a_segment_of_virtual_memory_are_one_allocation(target: Target) -> None:
+    block = target.open("add_one", data_bytes=1 << 20)
+    content = bytes(range(256)) * (8 * PAGE // 256)
+    memory = target.allocate(content)
+    target.hip.stub_divide(ctypes.c_void_p(memory), 4)
+    arm_for_capture(target, block)
+
+    target.launch(u64(memory + 3 * PAGE), u64(memory + 5 * PAGE), ctypes.c_uint32(0))
+
+    assert regions(block) == [(memory, 8 * PAGE)]
+    assert contents(target, block.fields.record)[0][0] == content
+
+
+def test_copies_are_made_in_the_order_of_the_stream(target: Target) -> None:
+    block = target.open("add_one")
+    block.fields.scan_bytes = 64 << 10
+    memory = target.allocate(bytes(64))
+    arm_for_capture(target, block)
+    before = target.hip.stub_blocking_copies()
+
+    target.launch(u64(memory), u64(memory), ctypes.c_uint32(1), stream=0x8)
+
+    assert regions(block) == [(memory, 64)]
+    assert target.hip.stub_blocking_copies() == before
