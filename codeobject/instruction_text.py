@@ -19,6 +19,9 @@ _MAX_LENGTH: Final = 400
 _INSTRUCTION = re.compile(r"([a-z][a-z0-9_]*)(?:\s+([A-Za-z0-9_\[\]:,.()+\-*|&%\"\s]+))?")
 _LABEL = re.compile(r"\.L(\d{1,9})")
 _NUMBER_TOKEN = re.compile(r"(?<![\w.])-?(?:0x[0-9a-fA-F]+|\d+)(?![\w.])")
+# LLVM does not print it.
+_NO_OFFSET = re.compile(r" offset[01]?:0(?![\w.])")
+_COUNTER = re.compile(r"(vmcnt|expcnt|lgkmcnt)\((\d{1,3})\)")
 _SUFFIX = re.compile(r"_(?:e32|e64|sdwa|dpp)$")
 
 
@@ -68,10 +71,27 @@ def normalize_text(mnemonic: str, operands: str, *, drop_suffix: bool = False) -
     """
     name = _SUFFIX.sub("", mnemonic) if drop_suffix else mnemonic
     if name == "s_waitcnt":
-        operands = re.sub(r"[&,]", " ", operands)
+        operands = _normalize_waits(operands)
     numbers = _NUMBER_TOKEN.sub(lambda number: str(_value(number[0])), operands)
-    spaced = re.sub(r"\s*([,:\[\]()|])\s*", r"\1", numbers)
-    return f"{name} {' '.join(spaced.split())}".rstrip()
+    spaced = " ".join(re.sub(r"\s*([,:\[\]()|])\s*", r"\1", numbers).split())
+    return f"{name} {_NO_OFFSET.sub('', spaced)}".rstrip()
+
+
+def _normalize_waits(operands: str) -> str:
+    """All three counters of gfx9. LLVM leaves those out that are not waited for, unless all are."""
+    counters = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
+    words = re.sub(r"[&,]", " ", operands).split()
+    if len(words) == 1 and _NUMBER_TOKEN.fullmatch(words[0]):
+        field = int(words[0], 0)
+        counters["vmcnt"] = field & 15 | field >> 14 << 4
+        counters["expcnt"], counters["lgkmcnt"] = field >> 4 & 7, field >> 8 & 15
+        words = []
+    for word in words:
+        counter = _COUNTER.fullmatch(word)
+        if counter is None:
+            return " ".join(words)
+        counters[counter[1]] = int(counter[2])
+    return " ".join(f"{name}({count})" for name, count in counters.items())
 
 
 def _value(token: str) -> int:

@@ -31,7 +31,9 @@ _BLOCKS: Final = {
     ".amdgpu_metadata": ".end_amdgpu_metadata",
     ".amdhsa_kernel": ".end_amdhsa_kernel",
 }
-_NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|\d+)")
+_NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|0|[1-9]\d*)")
+# No operand needs as many; Python refuses to read thousands.
+_LONG_NUMBER = re.compile(r"[0-9a-fA-F]{40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ def check_text(text: str, arch: str, rebuilt: CodeObject) -> None:
     """Raise AssemblerError unless the code of `rebuilt` is that of `text`, line by line."""
     lines = tuple(_read_lines(text))
     for line in lines:
+        if _LONG_NUMBER.search(_head(line.operands) if "@" in line.operands else line.operands):
+            raise AssemblerError(f"line {line.number}: a number that is too long")
         if not is_direct_branch(line.mnemonic):
             try:
                 check_immediates(line.mnemonic, line.operands)

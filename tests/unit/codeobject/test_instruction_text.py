@@ -91,6 +91,9 @@ def test_parse_label_outside_a_branch_is_refused() -> None:
         ("v0,v1 , v2", "v0, v1, v2", True),
         ("v[0:1], v2, s[4:5]", "v[0:1], v2, s[4:5]", True),
         ("v0, v1 offset:8", "v0, v1 offset:4104", False),
+        ("v0, v1 offset:0x0 sc0", "v0, v1 sc0", True),
+        ("v0, v1 offset0:0 offset1:1", "v0, v1 offset1:1", True),
+        ("v0, v1 offset:10", "v0, v1", False),
         ("v0, v1", "v1, v0", False),
         ("v0, 1.0", "v0, 1", False),
         ("v0, -v1", "v0, v1", False),
@@ -108,3 +111,20 @@ def test_normalize_drops_the_encoding_only_when_asked() -> None:
     assert normalize_text("s_waitcnt", "vmcnt(0) & lgkmcnt(0)") == normalize_text(
         "s_waitcnt", "vmcnt(0) lgkmcnt(0)"
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("vmcnt(63)", "vmcnt(63) expcnt(7) lgkmcnt(15)", True),
+        ("lgkmcnt(0) vmcnt(0)", "vmcnt(0) & lgkmcnt(0)", True),
+        ("0xc07f", "lgkmcnt(0)", True),
+        ("0", "vmcnt(0) expcnt(0) lgkmcnt(0)", True),
+        ("vmcnt(16)", "0x4f70", True),
+        ("vmcnt(1)", "vmcnt(17)", False),
+        ("vmcnt(1)", "vmcnt(1) lgkmcnt(14)", False),
+        ("expcnt(0)", "lgkmcnt(0)", False),
+    ],
+)
+def test_normalize_waits_by_their_counters(first: str, second: str, same: bool) -> None:
+    assert (normalize_text("s_waitcnt", first) == normalize_text("s_waitcnt", second)) is same

@@ -65,6 +65,8 @@ def test_text_as_people_write_it_passes() -> None:
         ("s_mov_b32 s0, count", "was assembled as"),
         (".long 0x7e0002ff\ns_nop 1", "line 10: no instruction came of `s_nop`"),
         ("s_setprio 9", "outside 0 to 3"),
+        ("s_nop " + "1" * 5000, "line 9: "),
+        ("s_mov_b32 s1, 0x" + "0" * 5000 + "7", "line 9: a number that is too long"),
     ],
 )
 def test_line_that_llvm_reads_otherwise_is_refused(text: str, reason: str) -> None:
