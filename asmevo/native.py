@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import mmap
 from pathlib import Path
 
 from asmevo.errors import MissingToolError
+from asmevo.native_exports import EMULATOR_EXPORTS
 
 __all__ = [
     "capture_library",
@@ -29,9 +32,23 @@ def _get(relative: str) -> Path:
     return path
 
 
+@functools.cache
+def _require_exports(library: Path, names: tuple[str, ...]) -> None:
+    """Refuse a library that was built from older sources than its callers."""
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+        missing = next((name for name in names if image.find(name.encode() + b"\0") < 0), None)
+    if missing is not None:
+        raise MissingToolError(
+            f"{library} is older than the Python beside it: it has no {missing}",
+            hint="build the native parts again: scripts/build",
+        )
+
+
 def emulator_library() -> Path:
-    """The emulated device's libamdhip64.so."""
-    return _get("emulator/libamdhip64.so")
+    """The emulated device's libamdhip64.so, with all that asmevo calls in it."""
+    library = _get("emulator/libamdhip64.so")
+    _require_exports(library, EMULATOR_EXPORTS)
+    return library
 
 
 def emulator_folder() -> Path:

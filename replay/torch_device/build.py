@@ -18,7 +18,7 @@ __all__ = ["BuildError", "Target", "build_backend", "cache_folder"]
 _SOURCES = Path(__file__).parent / "backend"
 _LIBRARY_NAME = "libasmevo_torch.so"
 _OPTIONS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
-_TIME_LIMIT_S = 900
+_TIME_LIMIT_S = 3600  # a minute on an idle machine
 _COMPILERS = ("g++", "c++", "clang++")
 _WRAPPER = "asmevo-torch-c++"  # of scripts/setup, on machines without any of these
 
@@ -29,10 +29,18 @@ class BuildError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The torch to build for."""
+    """The torch to build for.
+
+    Attributes:
+        folder: Where it is installed. It does not tell builds apart: environments share the result.
+        version: As torch says it.
+        commit: Of torch's sources.
+        uses_cxx11_abi: How its C++ names are made.
+    """
 
     folder: Path
     version: str
+    commit: str
     uses_cxx11_abi: bool
 
 
@@ -44,7 +52,8 @@ def cache_folder() -> Path:
 
 def _digest(target: Target) -> str:
     """What the result depends on: a change of any of it needs a new build."""
-    result = hashlib.sha256(repr((target, _OPTIONS)).encode())
+    key = (target.version, target.commit, target.uses_cxx11_abi, _OPTIONS)
+    result = hashlib.sha256(repr(key).encode())
     for path in sorted(_SOURCES.iterdir()):
         result.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return result.hexdigest()[:16]
@@ -91,7 +100,11 @@ def _compile(compiler: Sequence[str], target: Target, output: Path) -> str:
             timeout=_TIME_LIMIT_S,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:  # another compiler would not be faster
+        raise BuildError(
+            f"{compiler[0]} took longer than {_TIME_LIMIT_S} seconds to compile the backend"
+        ) from error
+    except OSError as error:
         return str(error)
     return "" if done.returncode == 0 else done.stdout or f"exit code {done.returncode}"
 

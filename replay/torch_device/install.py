@@ -61,6 +61,7 @@ def install_backend(torch_c: ModuleType) -> bool:
     target = build.Target(
         folder=Path(version.__file__).parent,
         version=version.__version__,
+        commit=version.git_version or "",
         uses_cxx11_abi=bool(torch_c._GLIBCXX_USE_CXX11_ABI),
     )
     try:

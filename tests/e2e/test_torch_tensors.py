@@ -32,6 +32,7 @@ CASES = (
     "results_equal_the_cpus",
     "threads_share_the_device",
     "forked_child_has_no_device",
+    "products_of_fp8_take_the_formats_of_both_chips",
     "access_beyond_a_tensor_ends_the_launch",
 )
 

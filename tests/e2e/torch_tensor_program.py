@@ -316,6 +316,23 @@ def forked_child_has_no_device() -> None:
     os.waitpid(child, 0)
 
 
+def products_of_fp8_take_the_formats_of_both_chips() -> None:
+    left, right = torch.randn(16, 32), torch.randn(8, 32)
+    row, column = torch.rand(16, 1, device="cuda"), torch.rand(1, 8, device="cuda")
+    for kind in (torch.float8_e4m3fnuz, torch.float8_e4m3fn):
+        a, b = left.cuda().to(kind), right.cuda().to(kind).t()
+        product = a.cpu().double() @ b.cpu().double()
+        half = torch.full((), 0.5, device="cuda")
+        whole = torch._scaled_mm(a, b, half, half, out_dtype=torch.float32)
+        torch.testing.assert_close(whole.cpu().double(), product * 0.25, atol=1e-4, rtol=1e-5)
+        parts = torch._scaled_mm(a, b, row, column, out_dtype=torch.bfloat16)
+        wanted = product * row.cpu().double() * column.cpu().double()
+        torch.testing.assert_close(parts.cpu().double(), wanted, atol=1e-2, rtol=1e-2)
+    blocks = torch.ones(16, 2, device="cuda")
+    with raises(NotImplementedError, "one a row and column"):
+        torch._scaled_mm(a, b, blocks, torch.ones(2, 8, device="cuda"))
+
+
 def access_beyond_a_tensor_ends_the_launch() -> None:
     source, target = torch.ones(1000, device="cuda"), torch.empty(1024, device="cuda")
     add_one[(1,)](source, target, 1000, 1024)

@@ -50,6 +50,7 @@ struct Wave {
     bool scc = false;
     uint32_t mode = 0;            // MODE register: bits 0-3 round, 4-7 denorm, 8 dx10_clamp, 9 ieee, 23 fp16_ovfl
     uint32_t trap_status = 0;
+    uint32_t priority = 0;        // s_setprio: seen in STATUS only, turns do not depend on it
     uint64_t pc = 0;              // address of the next instruction; handlers of branches set it
     WaveState state = WaveState::kRunning;
     uint32_t wave_id = 0;         // within the workgroup

@@ -169,6 +169,7 @@ void fill_bytes(std::vector<uint8_t>& bytes, uint32_t fill) {
 void reset_wave(Wave& wave) {
     wave.scc = false;
     wave.trap_status = 0;
+    wave.priority = 0;
     wave.state = WaveState::kRunning;
     wave.pending.clear();
     wave.has_pending_results = false;

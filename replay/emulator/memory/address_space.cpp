@@ -144,11 +144,14 @@ uint64_t AddressSpace::generation() const {
     return state().generation.load(std::memory_order_acquire);
 }
 
-uint8_t* MemoryView::access_slow(uint64_t address, uint32_t size, bool write, int lane) {
+uint8_t* MemoryView::access_slow(uint64_t address, uint32_t size, bool write, bool atomic, int lane) {
     MemoryRange range;
+    // Such an atomic loads its dword first.
+    const bool is_whole_dword = size == 4 && address % 4 == 0 && (atomic || !write);
     const char* direction = write ? "write" : "read";
     char text[128];
-    if (!AddressSpace::get().find(address, size, range)) {
+    if (!AddressSpace::get().find(address, size, range) &&
+        !(is_whole_dword && AddressSpace::get().find(address, 1, range))) {
         std::snprintf(text, sizeof text, "illegal %s of %u bytes at 0x%016" PRIx64 ": ", direction,
                       size, address);
         throw Fault(text + describe_nearest(address), lane, "out-of-bounds");

@@ -44,7 +44,14 @@ class MemoryView {
                 return reinterpret_cast<uint8_t*>(address);
             }
         }
-        return access_slow(address, size, write, lane);
+        return access_slow(address, size, write, false, lane);
+    }
+
+    /// The same for an atomic operation, which may change the whole of a dword that an allocation ends in: compilers
+    /// make atomics of 8 and 16 bits of it (LLVM's AtomicExpand; Triton's fp16 additions, by a packed one).
+    uint8_t* access_atomic(uint64_t address, uint32_t size, int lane) {
+        return is_cached(address, size, true) ? reinterpret_cast<uint8_t*>(address)
+                                              : access_slow(address, size, true, true, lane);
     }
 
     /// Whether all of [address, address + size) lies in one range looked up before: then every access in it is legal.
@@ -59,7 +66,7 @@ class MemoryView {
     }
 
   private:
-    uint8_t* access_slow(uint64_t address, uint32_t size, bool write, int lane);
+    uint8_t* access_slow(uint64_t address, uint32_t size, bool write, bool atomic, int lane);
 
     MemoryRange cache_[4];
     unsigned next_ = 0;

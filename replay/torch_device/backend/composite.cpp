@@ -78,6 +78,36 @@ Tensor& baddbmm_out(const Tensor& c, const Tensor& a, const Tensor& b, at::Scala
     return at::baddbmm_out(out, c.to(type), a.to(type), b.to(type), beta, alpha);
 }
 
+// Products of FP8 matrices with a scale for each matrix, or for each row and column. The CPU's takes no FNUZ formats.
+
+Tensor scaled_mm(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                 const OptionalTensor& bias, const OptionalTensor& scale_result,
+                 std::optional<at::ScalarType> type, bool) {
+    TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0),
+                "_scaled_mm: matrices of ", a.sizes(), " and ", b.sizes(), " cannot be multiplied");
+    const bool whole = scale_a.numel() == 1 && scale_b.numel() == 1;
+    const bool by_row = scale_a.sizes() == at::IntArrayRef{a.size(0), 1} &&
+                        scale_b.sizes() == at::IntArrayRef{1, b.size(1)};
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        (whole || by_row) && scale_a.scalar_type() == at::kFloat && scale_b.scalar_type() == at::kFloat,
+        "_scaled_mm on the emulated device takes float scales, one a matrix or one a row and column");
+    const auto scale = [&](const Tensor& given) { return whole ? given.reshape({1}) : given; };
+    Tensor product = at::mm(a.to(at::kFloat), b.to(at::kFloat)) * scale(scale_a) * scale(scale_b);
+    if (is_given(bias)) {
+        product = product + bias->to(at::kFloat);
+    }
+    const at::ScalarType result = type.value_or(a.scalar_type());
+    const bool is_fp8 = at::isFloat8Type(result);
+    return (is_fp8 && is_given(scale_result) ? product * *scale_result : product).to(result);
+}
+Tensor& scaled_mm_out(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                      const OptionalTensor& bias, const OptionalTensor& scale_result,
+                      std::optional<at::ScalarType> type, bool fast, Tensor& out) {
+    const Tensor result = scaled_mm(a, b, scale_a, scale_b, bias, scale_result,
+                                    type.value_or(out.scalar_type()), fast);
+    return out.resize_(result.sizes()).copy_(result);
+}
+
 // Recurrent cells. The workspace is what the backward pass needs; its contents are ours to choose.
 
 Tensor with_bias(const Tensor& gates, const OptionalTensor& bias) {
@@ -166,6 +196,8 @@ void register_composites(torch::Library& aten) {
     aten.impl("addmm.dtype_out", addmm_out);
     aten.impl("baddbmm.dtype", baddbmm);
     aten.impl("baddbmm.dtype_out", baddbmm_out);
+    aten.impl("_scaled_mm", scaled_mm);
+    aten.impl("_scaled_mm.out", scaled_mm_out);
     aten.impl("_thnn_fused_lstm_cell", lstm_cell);
     aten.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
     aten.impl("_thnn_fused_gru_cell", gru_cell);

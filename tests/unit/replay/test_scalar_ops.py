@@ -308,6 +308,26 @@ def test_setreg_changes_only_its_field() -> None:
     assert outcome.words()[0] == 0xF4
 
 
+def test_status_shows_the_priority_that_setprio_gave() -> None:
+    body = """
+  s_cmp_eq_u32 0, 0
+  s_getreg_b32 s8, hwreg(HW_REG_STATUS)
+  s_setprio 3
+  s_getreg_b32 s9, hwreg(HW_REG_STATUS)
+  s_setprio 1
+  s_getreg_b32 s10, hwreg(HW_REG_STATUS, 3, 2)
+  s_store_dwordx2 s[8:9], s[4:5], 0x0
+  s_store_dword s10, s[4:5], 0x8
+  s_endpgm
+"""
+
+    before, high, low = run_kernel(START + body, output_bytes=12).words()
+
+    assert before & ~0x400 == 0x10001  # VALID and SCC; VCC is not set
+    assert high == before | 3 << 3
+    assert low == 1
+
+
 @pytest.mark.parametrize(
     ("operation", "old", "data", "new"),
     [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,7 +106,9 @@ def test_torch_of_rocm_is_left_alone_without_a_word(
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> build.Target:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return build.Target(folder=tmp_path / "torch", version="9.9", uses_cxx11_abi=True)
+    return build.Target(
+        folder=tmp_path / "torch", version="9.9", commit="c0ffee", uses_cxx11_abi=True
+    )
 
 
 def use_compiler(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +161,27 @@ def test_build_without_compiler_says_what_to_install(
         build.build_backend(target)
 
 
-def test_build_depends_on_torch_and_its_abi(target: build.Target) -> None:
-    other = build.Target(folder=target.folder, version="9.9", uses_cxx11_abi=False)
+@pytest.mark.parametrize(
+    "change", [{"version": "9.8"}, {"commit": "decaf"}, {"uses_cxx11_abi": False}]
+)
+def test_build_depends_on_torch_and_its_abi(target: build.Target, change: dict[str, Any]) -> None:
+    other = dataclasses.replace(target, **change)
 
     assert build._digest(target) != build._digest(other)
+
+
+def test_environments_with_the_same_torch_share_the_build(target: build.Target) -> None:
+    other = dataclasses.replace(target, folder=target.folder / "elsewhere")
+
+    assert build._digest(target) == build._digest(other)
+
+
+def test_build_that_takes_too_long_says_so_and_tries_no_other_compiler(
+    target: build.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_compiler("#!/bin/sh\nexec sleep 60\n", tmp_path, monkeypatch)
+    monkeypatch.setattr(build, "_COMPILERS", ("sh",))
+    monkeypatch.setattr(build, "_TIME_LIMIT_S", 0.2)
+
+    with pytest.raises(build.BuildError, match=r"fake-c\+\+ took longer than"):
+        build.build_backend(target)

@@ -58,32 +58,16 @@ inline Float flush_denormal(Float value, bool flush) {
     return flush && std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(Float{0}, value) : value;
 }
 
-/// IEEE 754-2008 minNum/maxNum with -0 below +0; a NaN loses against a number.
+/// Minimum and maximum as the ISA writes them (BUFFER_ATOMIC_MIN_F64, DS_MIN_F32: `src < tmp ? src :
+/// tmp`), so of two zeros memory's stays. A NaN loses against a number, which LLVM relies on when it
+/// selects them for minnum and maxnum (the ISA: the comparison "handles NAN").
 template <typename Float>
-inline Float min_number(Float a, Float b) {
-    if (std::isnan(a)) {
-        return b;
-    }
-    if (std::isnan(b)) {
-        return a;
-    }
-    if (a == b) {
-        return std::signbit(a) ? a : b;
-    }
-    return a < b ? a : b;
+inline Float min_number(Float memory, Float data) {
+    return std::isnan(memory) || data < memory ? data : memory;
 }
 template <typename Float>
-inline Float max_number(Float a, Float b) {
-    if (std::isnan(a)) {
-        return b;
-    }
-    if (std::isnan(b)) {
-        return a;
-    }
-    if (a == b) {
-        return std::signbit(a) ? b : a;
-    }
-    return a > b ? a : b;
+inline Float max_number(Float memory, Float data) {
+    return std::isnan(memory) || data > memory ? data : memory;
 }
 
 template <AtomicOp Op, typename T>

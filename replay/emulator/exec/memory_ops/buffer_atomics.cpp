@@ -28,7 +28,7 @@ void atomic(Wave& wave, const Inst& inst) {
                                        lane, bytes + sizeof(T));
             }
             std::memcpy(operands, bytes, is_compare ? sizeof operands : sizeof(T));
-            uint8_t* target = wave.memory.access(address, sizeof(T), true, lane);
+            uint8_t* target = wave.memory.access_atomic(address, sizeof(T), lane);
             old = is_compare ? atomic_apply<Op, T>(target, operands[1], operands[0], mode)
                              : atomic_apply<Op, T>(target, operands[0], 0, mode);
         }

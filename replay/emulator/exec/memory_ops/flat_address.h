@@ -72,7 +72,7 @@ inline uint8_t* scratch_access(Wave& wave, uint64_t offset, uint32_t size, int l
            static_cast<uint64_t>(lane) * wave.scratch_stride + offset;
 }
 
-template <Segment S>
+template <Segment S, bool Atomic = false>
 inline uint8_t* resolve(Wave& wave, uint64_t address, uint32_t size, bool write, int lane) {
     if constexpr (S == Segment::kScratch) {
         return scratch_access(wave, address, size, lane);
@@ -84,6 +84,9 @@ inline uint8_t* resolve(Wave& wave, uint64_t address, uint32_t size, bool write,
         if (address - kPrivateApertureBase < kApertureSize) {
             return scratch_access(wave, address - kPrivateApertureBase, size, lane);
         }
+    }
+    if constexpr (Atomic) {
+        return wave.memory.access_atomic(address, size, lane);
     }
     return wave.memory.access(address, size, write, lane);
 }

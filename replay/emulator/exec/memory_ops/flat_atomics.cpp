@@ -29,8 +29,8 @@ void atomic(Wave& wave, const Inst& inst) {
             second = first;
             first = read_register<T>(wave, data + sizeof(T) / 4, lane);
         }
-        const T old = atomic_apply<Op, T>(resolve<S>(wave, address, sizeof(T), true, lane), first,
-                                          second, mode);
+        const T old = atomic_apply<Op, T>(resolve<S, true>(wave, address, sizeof(T), true, lane),
+                                          first, second, mode);
         if (inst.glc) {
             uint8_t bytes[sizeof(T)];
             std::memcpy(bytes, &old, sizeof(T));

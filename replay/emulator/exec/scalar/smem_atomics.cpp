@@ -16,11 +16,11 @@ constexpr uint16_t kBufferFirst = 0x40, kBufferWideFirst = 0x60, kFirst = 0x80, 
 template <typename T, bool kIsBuffer>
 uint8_t* target(Wave& wave, const Inst& inst) {
     if constexpr (!kIsBuffer) {
-        return wave.memory.access(scalar_address(wave, inst), sizeof(T), true, -1);
+        return wave.memory.access_atomic(scalar_address(wave, inst), sizeof(T), -1);
     }
     ScalarBuffer buffer(&wave.sgpr[inst.src[0].index]);
     uint64_t offset = scalar_offset(wave, inst) & kDwordAligned;
-    return buffer.holds(offset, sizeof(T)) ? wave.memory.access(buffer.at(offset), sizeof(T), true, -1)
+    return buffer.holds(offset, sizeof(T)) ? wave.memory.access_atomic(buffer.at(offset), sizeof(T), -1)
                                            : nullptr;
 }
 

@@ -51,9 +51,11 @@ struct HwregField {
         : id(simm & 63), offset(simm >> 6 & 31), mask(static_cast<u32>(2ull << (simm >> 11 & 31)) - 1) {}
 };
 
+/// SCC, WAVE_PRIO, EXECZ, VCCZ, IN_TG and VALID (CDNA3 ISA 3.3, STATUS).
 u32 status(const Wave& wave) {
-    return static_cast<u32>(wave.scc) | static_cast<u32>(wave.exec() == 0) << 9 |
-           static_cast<u32>(wave.vcc() == 0) << 10 | static_cast<u32>(wave.group->waves.size() > 1) << 11;
+    return static_cast<u32>(wave.scc) | wave.priority << 3 | static_cast<u32>(wave.exec() == 0) << 9 |
+           static_cast<u32>(wave.vcc() == 0) << 10 |
+           static_cast<u32>(wave.group->waves.size() > 1) << 11 | 1u << 16;
 }
 
 u32 xcc_id(const Wave& wave) {

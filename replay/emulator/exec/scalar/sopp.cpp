@@ -52,6 +52,8 @@ void send_message_and_halt(Wave&, const Inst&) {
     throw Fault("the program halted itself with s_sendmsghalt");
 }
 
+void set_priority(Wave& wave, const Inst& inst) { wave.priority = inst.simm & 3; }
+
 void gpr_idx_off(Wave& wave, const Inst&) { wave.gpr_idx_on = false; }
 void gpr_idx_mode(Wave& wave, const Inst& inst) {
     wave.sgpr[kM0Code] = (wave.m0() & ~0xf000u) | (static_cast<u32>(inst.simm) & 0xf) << 12;
@@ -82,7 +84,7 @@ const OpInfo kRows[] = {
     row("s_waitcnt", 12, Category::kWait, waitcnt),
     row("s_sethalt", 13, Category::kSalu, set_halt),
     row("s_sleep", 14, Category::kNop, sleep),
-    row("s_setprio", 15, Category::kSalu, nothing),
+    row("s_setprio", 15, Category::kSalu, set_priority),
     row("s_sendmsg", 16, Category::kMessage, nothing, kReadsM0),
     row("s_sendmsghalt", 17, Category::kMessage, send_message_and_halt, kReadsM0),
     row("s_trap", 18, Category::kSalu, trap),

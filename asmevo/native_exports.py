@@ -1,0 +1,66 @@
+"""What asmevo's Python and its torch backend call in the emulated device's library.
+
+A library that was built from older sources lacks some of it. `tests/unit/root/test_native.py`
+compares the names with the sources of the callers.
+"""
+
+from __future__ import annotations
+
+__all__ = ["EMULATOR_EXPORTS"]
+
+EMULATOR_EXPORTS = (
+    "asmevo_emulator_decode",
+    "asmevo_emulator_last_report",
+    "asmevo_emulator_op",
+    "asmevo_emulator_set_option",
+    "asmevo_emulator_split",
+    "hipDeviceCanAccessPeer",
+    "hipDeviceGetStreamPriorityRange",
+    "hipDeviceSynchronize",
+    "hipEventCreate",
+    "hipEventCreateWithFlags",
+    "hipEventDestroy",
+    "hipEventElapsedTime",
+    "hipEventQuery",
+    "hipEventRecord",
+    "hipEventSynchronize",
+    "hipFree",
+    "hipGetDevice",
+    "hipGetDeviceCount",
+    "hipGetDevicePropertiesR0600",
+    "hipGetErrorName",
+    "hipGetErrorString",
+    "hipGetLastError",
+    "hipGraphInstantiate",
+    "hipGraphLaunch",
+    "hipHostFree",
+    "hipHostMalloc",
+    "hipHostRegister",
+    "hipHostUnregister",
+    "hipInit",
+    "hipLaunchHostFunc",
+    "hipMalloc",
+    "hipMemAddressReserve",
+    "hipMemCreate",
+    "hipMemGetAllocationGranularity",
+    "hipMemGetInfo",
+    "hipMemMap",
+    "hipMemSetAccess",
+    "hipMemcpy",
+    "hipMemcpyAsync",
+    "hipModuleGetFunction",
+    "hipModuleLaunchKernel",
+    "hipModuleLoadData",
+    "hipModuleUnload",
+    "hipSetDevice",
+    "hipStreamBeginCapture",
+    "hipStreamCreate",
+    "hipStreamCreateWithPriority",
+    "hipStreamDestroy",
+    "hipStreamEndCapture",
+    "hipStreamGetPriority",
+    "hipStreamIsCapturing",
+    "hipStreamQuery",
+    "hipStreamSynchronize",
+    "hipStreamWaitEvent",
+)
