@@ -11,7 +11,7 @@ from asmevo.codeobject.edit_check import check_edit
 from asmevo.codeobject.emit import emit
 from asmevo.codeobject.in_place import patch_listing
 from asmevo.codeobject.listing import Listing
-from asmevo.codeobject.placement import place_instructions
+from asmevo.codeobject.placement import Placement, place_instructions
 from asmevo.codeobject.recover import take_apart
 from asmevo.codeobject.relink import relink
 from asmevo.codeobject.resource_check import find_resource_faults
@@ -91,8 +91,19 @@ def rebuild_listing(listing: Listing) -> bytes:
     # What no hardware has is refused before LLVM looks at it.
     expect_object(listing)
     placement = place_instructions(listing)
+    _refuse_far_branches(placement)
     data = relink(listing, placement)
     if data is None:
         data = link(assemble(emit(listing).text, listing.arch))
     check_edit(listing, CodeObject.read(data), placement)
     return data
+
+
+def _refuse_far_branches(placement: Placement) -> None:
+    for one in placement.branches:
+        if placement.branch_bytes(one) is None:
+            words = (placement.offsets[one.target] - placement.offsets[one.id]) // 4 - 1
+            raise AssemblerError(
+                f"branch {one.id} `{one.text}` would have to go {words} words: 16 bits cannot",
+                hint="lead it over an s_branch between the two",
+            )

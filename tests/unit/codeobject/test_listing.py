@@ -15,6 +15,7 @@ from asmevo.codeobject.edit_check import check_edit
 from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.rebuild import rebuild_listing
 from asmevo.codeobject.recover import recover
+from asmevo.codeobject.toolchain import disassemble
 from asmevo.errors import AssemblerError, UsageError
 
 
@@ -295,14 +296,33 @@ def test_branch_forward_reaches_so_many_words_and_no_more(between: int, fits: bo
         code_object = CodeObject.read(rebuild_listing(edited))
         assert code_object.text.data[:2] == (32767).to_bytes(2, "little")
     else:
-        with pytest.raises(AssemblerError, match=r"simm16.*s_cbranch_scc1"):
+        with pytest.raises(
+            AssemblerError, match=r"s_cbranch_scc1 \.L2` would have to go 32768 words"
+        ):
             rebuild_listing(edited)
+
+
+def test_branch_out_of_reach_can_be_led_over_another_one() -> None:
+    code = ["s_cbranch_scc1 .Lfar", "s_nop 0", "s_nop 1", ".Lfar:", "s_endpgm"]
+    listing = recover(build_kernel(code))
+    branch, first, second, end = (one.id for one in listing.instructions)
+    # The hop stands between the two halves, which jump over it.
+    hop = listing.next_id + 1
+    edited = listing.insert_after(first, [f"s_branch .L{second}", f"s_branch .L{end}"])
+    edited = edited.replace(branch, [f"s_cbranch_scc1 .L{hop}"])
+    edited = edited.insert_after(first, ["s_nop 2"] * 20000)
+    edited = edited.insert_after(second, ["s_nop 3"] * 20000)
+
+    found = disassemble(CodeObject.read(rebuild_listing(edited)).text.data, "gfx942")
+
+    target = next(one for one in found if one.id == found[0].target)
+    assert target.text == f"s_branch .L{found[-1].id}"
 
 
 def test_branch_backward_out_of_reach_is_refused() -> None:
     listing = recover(build_kernel([".Lhead:", "s_nop 0", "s_cbranch_scc1 .Lhead", "s_endpgm"]))
 
-    with pytest.raises(AssemblerError, match="simm16"):
+    with pytest.raises(AssemblerError, match="would have to go -32769 words"):
         rebuild_listing(listing.insert_after(0, ["s_nop 1"] * 32767))
 
 
