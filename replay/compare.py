@@ -39,6 +39,8 @@ class RegionComparer:
         if offset % 8 or expected.shape != actual.shape:
             raise ValueError("chunks must start at multiples of 8 and have the same size")
         self._bytes += expected.size
+        if expected.size % 8 == 0 and np.array_equal(expected.view("<u8"), actual.view("<u8")):
+            return
         differing_bytes = expected != actual
         if not differing_bytes.any():
             return

@@ -49,11 +49,13 @@ class _RegionEnvelope:
         self._margin: float | None = None
 
     def learn(self, offset: int, reference: Bytes, content: Bytes) -> None:
+        """Contents are kept: they are gone with the next launch."""
         self._margin = None
+        self._note_peak(reference)
         chunk = self._chunks.setdefault(offset, _Chunk(reference=reference.copy()))
         chunk.contents.append(content.copy())
 
-    def note_peak(self, content: Bytes) -> None:
+    def _note_peak(self, content: Bytes) -> None:
         """The largest finite magnitude decides what a wide spread is."""
         if self.is_float:
             whole = content.size // self._size * self._size
@@ -178,7 +180,6 @@ class Envelope:
     def learn(self, region: int, offset: int, reference: Bytes, content: Bytes) -> bool:
         """A launch of K0 left `content` where its first left `reference`; true if they differ."""
         known = self._regions[region]
-        known.note_peak(reference)
         if np.array_equal(reference, content):
             return False
         known.learn(offset, reference, content)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hip import hip as _hip_module
 
 from asmevo.errors import DeviceError, MissingToolError, ReplayError
@@ -108,8 +109,11 @@ class Kernel:
 class HipRuntime:
     """Device 0 of the runtime that the environment selects."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_emulated: bool = False) -> None:
         """Open the runtime.
+
+        Args:
+            is_emulated: It is the emulated device, whose exports beyond HIP may be used.
 
         Raises:
             MissingToolError: There is no libamdhip64.so.
@@ -122,6 +126,23 @@ class HipRuntime:
                 f"no HIP runtime: {error}", hint="asmevo doctor says what is missing"
             ) from error
         _call("hipSetDevice", 0)
+        self._emulator = _find_emulator() if is_emulated else None
+
+    @property
+    def has_copy_on_write(self) -> bool:
+        """Whether `map_copy_on_write` can be used."""
+        return self._emulator is not None
+
+    def map_copy_on_write(self, address: int, memory: PhysicalMemory) -> None:
+        """Map memory so that stores do not reach it; once more takes back what was stored."""
+        assert self._emulator is not None
+        status = self._emulator.asmevo_emulator_map_copy_on_write(
+            ctypes.c_void_p(address),
+            ctypes.c_size_t(memory.size_bytes),
+            ctypes.c_void_p(int(memory.handle)),
+        )
+        if status != 0:
+            raise HipFailure(f"mapping 0x{address:x} copy-on-write returned {status}")
 
     def granularity_bytes(self) -> int:
         """The unit of sizes and addresses of device mappings."""
@@ -193,6 +214,18 @@ class HipRuntime:
         """Copy from a device address; the array must be contiguous."""
         kind = hip.hipMemcpyKind.hipMemcpyDeviceToHost
         _call("hipMemcpy", into.ctypes.data, address, into.nbytes, kind)
+
+    def look_at(self, address: int, size_bytes: int) -> Bytes:
+        """The content of device memory, to be used before it changes or is unmapped.
+
+        The emulated device's memory is this process's: nothing is copied there.
+        """
+        if self._emulator is not None:
+            place = (ctypes.c_uint8 * size_bytes).from_address(address)
+            return np.ctypeslib.as_array(place)
+        content = np.empty(size_bytes, dtype=np.uint8)
+        self.read(address, content)
+        return content
 
     def synchronize(self) -> None:
         """Wait for all launches; raises what they failed with."""

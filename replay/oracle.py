@@ -180,9 +180,10 @@ class Oracle:
         if contents is None:
             return False
         varies = False
-        pairs = zip(self._image.chunks(region), contents, strict=True)
-        for (offset, reference), (_, content) in pairs:
-            varies |= self._envelope.learn(region.index, offset, reference, content)
+        with self._memory.pristine.mapped():
+            pairs = zip(self._image.chunks(region), contents, strict=True)
+            for (offset, reference), (_, content) in pairs:
+                varies |= self._envelope.learn(region.index, offset, reference, content)
         return varies
 
     def _judge_candidate(self, run: _Run, order: CandidateOrder) -> Verdict:

@@ -12,7 +12,7 @@ from asmevo.replay import layout
 from asmevo.replay.address_hold import AddressTakenError, unmap
 from asmevo.replay.compare import RegionComparer
 from asmevo.replay.comparison import Comparison, GuardDifference, RegionFacts
-from asmevo.replay.hip_runtime import HipFailure, HipRuntime, Kernel
+from asmevo.replay.hip_runtime import HipFailure, HipRuntime, Kernel, PhysicalMemory
 from asmevo.replay.numeric import Bytes
 from asmevo.replay.pristine import PristineCopy
 from asmevo.replay.restore_chunks import CHUNK_BYTES, Chunks
@@ -34,13 +34,12 @@ class MemoryImage:
         self._changed = changed
 
     def chunks(self, region: Region) -> Chunks:
-        """A region's content."""
+        """A region's content; the pristine copy must be mapped."""
         for offset in range(0, region.size_bytes, CHUNK_BYTES):
             content = self._changed.get((region.index, offset))
             if content is None:
                 size = min(CHUNK_BYTES, region.size_bytes - offset)
-                with self._pristine.mapped():
-                    content = self._pristine.read(region, offset, size)
+                content = self._pristine.read(region, offset, size)
             yield offset, content
 
 
@@ -75,26 +74,32 @@ class RestoredMemory:
         self._mappings = layout.plan_mappings(
             self.regions, device_granularity=runtime.granularity_bytes()
         )
-        self._place()
+        self._private = self._place()
         self._places = {
             region.index: region.address
             for region in self.regions
             if region.kind is not RegionKind.MODULE_GLOBAL
         }
-        self.pristine = PristineCopy(bundle, runtime, old_image)
+        self.pristine = PristineCopy(bundle, runtime, behind=self._private, old_image=old_image)
 
-    def _place(self) -> None:
+    def _place(self) -> list[tuple[layout.Mapping, PhysicalMemory]]:
+        """Put memory behind all mappings; those that are copy-on-write."""
         runtime = self._runtime
         devices = [item for item in self._mappings if item.memory is layout.Memory.DEVICE]
         for mapping in devices:
             if not runtime.reserve_at(mapping.address, mapping.size_bytes):
                 raise AddressTakenError(mapping.address, mapping.size_bytes)
+        private = []
         for mapping in devices:
             memory = runtime.create_memory(mapping.size_bytes)
-            runtime.map_memory(mapping.address, memory)
+            if runtime.has_copy_on_write:
+                private.append((mapping, memory))
+            else:
+                runtime.map_memory(mapping.address, memory)
         for mapping in self._mappings:
             if mapping.memory is not layout.Memory.DEVICE:
                 runtime.register_host(mapping.address, mapping.size_bytes)
+        return private
 
     def find_globals(self, kernel: Kernel) -> None:
         """Note where the loader put the module globals of a code object that is about to run.
@@ -115,6 +120,8 @@ class RestoredMemory:
 
     def restore(self, *, second_state: bool = False) -> None:
         """Bring everything to the state before the dispatch, guards to one of two patterns."""
+        for mapping, memory in self._private:
+            self._runtime.map_copy_on_write(mapping.address, memory)
         self.pristine.copy_to([(region, self._places[region.index]) for region in self.regions])
         self._pattern = int(second_state)
         for guard in self._guards():
@@ -128,7 +135,7 @@ class RestoredMemory:
                 pairs = zip(self.pristine.chunks(region), self.chunks(region), strict=True)
                 for (offset, expected), (_, actual) in pairs:
                     if not np.array_equal(actual, expected):
-                        changed[region.index, offset] = actual
+                        changed[region.index, offset] = actual.copy()
         return MemoryImage(self.pristine, changed)
 
     def compare(
@@ -160,7 +167,7 @@ class RestoredMemory:
                 comparer = RegionComparer(facts[region.index], rule(region.index))
                 place = self._places[region.index]
                 for offset, chunk in chunks:
-                    comparer.feed(offset, chunk, self._read(place + offset, chunk.size))
+                    comparer.feed(offset, chunk, self._runtime.look_at(place + offset, chunk.size))
                 outcomes.append(comparer.outcome())
                 if (difference := comparer.finish()) is not None:
                     differences.append(difference)
@@ -174,16 +181,16 @@ class RestoredMemory:
         )
 
     def chunks(self, region: Region) -> Chunks:
-        """The present content of a region."""
+        """The present content of a region, each piece of which is there until the next launch."""
         for offset in range(0, region.size_bytes, CHUNK_BYTES):
             size = min(CHUNK_BYTES, region.size_bytes - offset)
-            yield offset, self._read(self._places[region.index] + offset, size)
+            yield offset, self._runtime.look_at(self._places[region.index] + offset, size)
 
     def find_guard_difference(self) -> GuardDifference | None:
         """The first guard byte that the launch changed."""
         first, count = None, 0
         for guard in self._guards():
-            actual = self._read(guard.address, guard.size_bytes)
+            actual = self._runtime.look_at(guard.address, guard.size_bytes)
             changed = np.flatnonzero(actual != _GUARD_PATTERNS[self._pattern])
             count += changed.size
             if changed.size and first is None:
@@ -199,8 +206,3 @@ class RestoredMemory:
     def _guards(self) -> Iterator[layout.Guard]:
         for mapping in self._mappings:
             yield from mapping.guards()
-
-    def _read(self, address: int, size_bytes: int) -> Bytes:
-        content = np.empty(size_bytes, dtype=np.uint8)
-        self._runtime.read(address, content)
-        return content

@@ -32,7 +32,7 @@ __all__ = ["main"]
 
 def _restore(bundle: Bundle, job: Job, emit: Emit) -> Oracle:
     held = plan_hold(bundle.manifest.regions)
-    runtime = HipRuntime()
+    runtime = HipRuntime(is_emulated=job.is_emulated)
     launcher = Launcher(
         runtime, bundle.manifest.dispatch, bundle.kernarg(), emit, is_emulated=job.is_emulated
     )

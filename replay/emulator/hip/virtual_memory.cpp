@@ -158,6 +158,30 @@ Error set_access(uint64_t base, uint64_t size, const MemAccess& access) {
     return is_covered ? kSuccess : kInvalidValue;
 }
 
+/// A mapping whose stores reach no one else: the memory keeps its contents, and mapping it again takes every store back.
+/// The device reads and writes it.
+Error map_copy_on_write(uint64_t base, uint64_t size, PhysicalMemory* handle) {
+    const auto launches = lock_launches();
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    auto found = s.handles.find(handle);
+    auto known = s.mappings.find(base);
+    const bool is_again = known != s.mappings.end() && known->second.size == size && found != s.handles.end() &&
+                          known->second.memory == found->second;
+    if (found == s.handles.end() || !is_granular(size) || size > handle->size || base % kPageSize != 0 ||
+        !is_reserved(s, base, size) || (!is_again && overlaps_mapping(s, base, size))) {
+        return kInvalidValue;
+    }
+    void* at = mmap(reinterpret_cast<void*>(base), size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, handle->descriptor, 0);
+    if (at == MAP_FAILED) {
+        return kMapFailed;
+    }
+    s.mappings[base] = {size, found->second, kAccessReadWrite};
+    AddressSpace::get().add({base, size, MemoryKind::kVirtual, true});
+    return kSuccess;
+}
+
 Error unmap(uint64_t base, uint64_t size) {
     const auto launches = lock_launches();
     State& s = state();
@@ -306,3 +330,12 @@ HIP_SLOT(hipMemGetAllocationPropertiesFromHandle)(MemAllocationProperties* prope
 }
 
 }  // namespace asmevo::emulator::hip
+
+extern "C" __attribute__((visibility("default"))) int asmevo_emulator_map_copy_on_write(
+    void* address, size_t size, void* handle) {
+    using namespace asmevo::emulator::hip;
+    return api([&] {
+        return map_copy_on_write(reinterpret_cast<uint64_t>(address), size,
+                                 static_cast<PhysicalMemory*>(handle));
+    });
+}

@@ -46,9 +46,9 @@ class _FakeRuntime:
         start = address - _BASE
         self.memory[_BASE][start : start + data.size] = data.tobytes()
 
-    def read(self, address: int, into: Bytes) -> None:
+    def look_at(self, address: int, size_bytes: int) -> Bytes:
         start = address - _BASE
-        into[:] = np.frombuffer(self.memory[_BASE][start : start + into.size], dtype=np.uint8)
+        return np.frombuffer(self.memory[_BASE][start : start + size_bytes], dtype=np.uint8)
 
     def copy(self, target: int, source: int, size_bytes: int) -> None:
         start = source - _BASE
@@ -67,7 +67,7 @@ def _copy(folder: Path, old_image: tuple[int, int] | None = None) -> tuple[Any, 
     )
     runtime = _FakeRuntime()
     with open_bundle(path) as bundle:
-        copy = PristineCopy(bundle, cast(HipRuntime, runtime), old_image)
+        copy = PristineCopy(bundle, cast(HipRuntime, runtime), old_image=old_image)
         return copy, runtime, bundle.manifest.regions
 
 
