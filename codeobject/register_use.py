@@ -23,6 +23,9 @@ _VGPR_BASE: Final = 256
 _AGPR_BASE: Final = 512
 _FILE_SIZE: Final = 256
 _NUMBERED_SGPRS: Final = 102
+# Kinds of access, as bits behind those of all registers.
+_FLAT_ACCESS: Final = 1 << 1024
+_SCRATCH_ACCESS: Final = 1 << 1025
 # These read VCC without naming it.
 _READS_VCC: Final = ("v_div_fmas_", "s_cbranch_vcc")
 
@@ -61,13 +64,10 @@ def find_register_use(
         CodeObjectError: an operand names a register that does not exist.
     """
     named: RegisterSet = 0
-    flat = scratch = False
     reasons = list(open_ends)
     for one in instructions:
         registers, reason = _use_of(one.mnemonic, one.operands)
         named |= registers
-        flat = flat or one.mnemonic.startswith("flat_")
-        scratch = scratch or one.mnemonic.startswith("scratch_")
         if reason:
             reasons.append(reason)
     return RegisterUse(
@@ -75,8 +75,8 @@ def find_register_use(
         agprs=_count(named, _AGPR_BASE, _FILE_SIZE),
         sgprs=_count(named & SGPR_MASK, 0, _NUMBERED_SGPRS),
         uses_vcc=bool(named & VCC),
-        uses_flat_scratch=scratch or bool(named & FLAT_SCRATCH),
-        uses_flat=flat,
+        uses_flat_scratch=bool(named & (FLAT_SCRATCH | _SCRATCH_ACCESS)),
+        uses_flat=bool(named & _FLAT_ACCESS),
         open_ends=tuple(dict.fromkeys(reasons)),
     )
 
@@ -95,6 +95,8 @@ def _use_of(mnemonic: str, operands: str) -> tuple[RegisterSet, str]:
         raise CodeObjectError(f"{mnemonic}: {error}") from error
     if mnemonic.startswith(_READS_VCC):
         named |= VCC
+    if mnemonic.startswith(("flat_", "scratch_")):
+        named |= _FLAT_ACCESS if mnemonic.startswith("flat_") else _SCRATCH_ACCESS
     reason = ""
     if is_register_indexing(mnemonic):
         reason = f"{mnemonic} reaches registers by number"
