@@ -50,6 +50,9 @@ def _effect_of_text(mnemonic: str, operand_text: str) -> Effect:
     base, encoding = split_mnemonic(mnemonic)
     try:
         operands = parse_operands(operand_text)
+        if "null" in operands.values:
+            # LLVM's disassembler borrows the name from gfx10; these chips have no such register.
+            return _unknown(mnemonic, "it names a reserved scalar register")
         effect = _describe(base, encoding, operands)
     except (ValueError, IndexError) as error:
         return _unknown(mnemonic, str(error))

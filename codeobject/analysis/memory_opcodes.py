@@ -6,7 +6,7 @@ import re
 
 from asmevo.codeobject.analysis.effect import Access, Effect, MemoryAccess, Space, Unit
 from asmevo.codeobject.analysis.operand import Operands
-from asmevo.codeobject.analysis.register import EXEC, FLAT_SCRATCH, M0, parse_registers
+from asmevo.codeobject.analysis.register import EXEC, FLAT_SCRATCH, M0, MODE, parse_registers
 
 __all__ = ["describe_memory"]
 
@@ -31,7 +31,9 @@ _VECTOR_ATOMIC = re.compile(
     r"(?P<space>buffer|flat|global)_atomic_(?P<operation>swap|cmpswap|add|sub|smin|umin|smax|umax"
     r"|and|or|xor|inc|dec|add_f32|add_f64|min_f64|max_f64|pk_add_f16|pk_add_bf16)(?P<wide>_x2)?"
 )
-_CACHE = frozenset({"buffer_wbl2", "buffer_inv"})
+_CACHE = frozenset(
+    {"buffer_wbl2", "buffer_inv", "buffer_invl2", "buffer_wbinvl1", "buffer_wbinvl1_vol"}
+)
 _SPACES = {
     "buffer": Space.GLOBAL,
     "global": Space.GLOBAL,
@@ -160,6 +162,9 @@ def _describe_vector_atomic(base: str, operands: Operands, match: re.Match[str])
     else:
         address = (values[extra], values[-1])
     loaded = parse_registers(values[0]) if returns else 0
+    if space == "buffer" and match["operation"] == "cmpswap":
+        # The old value comes back over the first half of the data: what is stored, not compared.
+        loaded = _lower_half(loaded)
     implicit = FLAT_SCRATCH if space == "flat" else 0
     wide = bool(match["wide"]) or match["operation"].endswith("f64")
     memory = MemoryAccess(
@@ -171,6 +176,11 @@ def _describe_vector_atomic(base: str, operands: Operands, match: re.Match[str])
     )
     sources = values if space == "buffer" else values[extra:]
     return _effect(base, operands, memory, reads=_union(sources) | implicit, loaded=loaded)
+
+
+def _lower_half(registers: int) -> int:
+    first = (registers & -registers).bit_length() - 1
+    return registers & ((1 << (first + registers.bit_count() // 2)) - 1) if registers else 0
 
 
 def _union(texts: tuple[str, ...]) -> int:
@@ -211,7 +221,9 @@ def _describe_lds(base: str, operands: Operands) -> Effect | None:
         size = 8 if match["kind"].endswith("64") else 4
         access = _lds_access(values[1 if returns else 0], size, Access.ATOMIC)
         loaded = parse_registers(values[0]) if returns else 0
-        return _effect(base, operands, access, reads=_union(values[int(returns) :]), loaded=loaded)
+        # Floating-point additions and comparisons flush denormals as MODE says.
+        reads = _union(values[int(returns) :]) | (MODE if "f" in match["kind"] else 0)
+        return _effect(base, operands, access, reads=reads, loaded=loaded)
     return None
 
 

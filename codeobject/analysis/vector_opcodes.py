@@ -38,6 +38,14 @@ _PLAIN = _expand(
     v_mul: f16 f32 f64 i32_i24 u32_u24 legacy_f32 lo_u32 lo_u16 hi_u32 hi_i32 hi_i32_i24 hi_u32_u24
     v_min: f16 f32 f64 u16 i16 u32 i32
     v_max: f16 f32 f64 u16 i16 u32 i32
+    v_minimum3: f32
+    v_maximum3: f32
+    v_pk_minimum3: f16
+    v_pk_maximum3: f16
+    v_prng: b32
+    v_trig_preop: f64
+    v_cvt_scalef32: f32_fp8 f32_bf8 pk_f32_fp8 pk_f32_bf8 pk_f32_fp4
+    v_cvt_scalef32: pk_f16_fp8 pk_f16_bf8 pk_f16_fp4 pk_bf16_fp8 pk_bf16_bf8 pk_bf16_fp4
     v_min3: f16 f32 u16 i16 u32 i32
     v_max3: f16 f32 u16 i16 u32 i32
     v_med3: f16 f32 u16 i16 u32 i32
@@ -98,7 +106,6 @@ _PLAIN = _expand(
     v_cvt: norm_i16_f16 norm_u16_f16 pk_f32_fp8 pk_f32_bf8 pk_u8_f32 pkrtz_f16_f32
     v_cvt_pk: u16_u32 i16_i32 bf16_f32 f16_f32
     v_cvt_pknorm: i16_f32 u16_f32 i16_f16 u16_f16
-    v_cvt_pkaccum: u8_f32
     v_pk_add: f16 f32 u16 i16
     v_pk_sub: u16 i16
     v_pk_mul: f16 f32 lo_u16
@@ -133,7 +140,14 @@ _MERGES = _expand(
     v_dot4c: i32_i8
     v_dot8c: i32_i4
     v_cvt_pk: fp8_f32 bf8_f32
-    v_cvt_sr: fp8_f32 bf8_f32
+    v_cvt_sr: fp8_f32 bf8_f32 f16_f32 bf16_f32
+    v_cvt_pkaccum: u8_f32
+    v_cvt_scalef32: f16_fp8 f16_bf8
+    v_cvt_scalef32_pk: fp8_f32 fp8_f16 fp8_bf16 bf8_f32 bf8_f16 bf8_bf16 fp4_f32 fp4_f16 fp4_bf16
+    v_cvt_scalef32_sr: fp8_f32 fp8_f16 fp8_bf16 bf8_f32 bf8_f16 bf8_bf16
+    v_cvt_scalef32_sr_pk: fp4_f32 fp4_f16 fp4_bf16
+    v_ashr_pk: i8_i32 u8_i32
+    v_pk_fmac: f16
     """
 )
 # 16-bit operations new in gfx9 leave the upper half of the destination as it is; the older ones

@@ -150,12 +150,12 @@ class WaitState:
         self.most_outstanding[counter] = min(self.most_outstanding[counter] + 1, limit + 1)
         self.out_of_order[counter] |= unordered
         if not self.out_of_order[counter]:
-            # The hardware does not issue what its counter cannot count.
+            # The hardware does not issue what its counter cannot count, this operation included.
             oldest = self._issued[counter] - limit
             held = self._younger_base[counter]
-            if len(held) > limit:
+            if len(held) >= limit:
                 self._younger_base[counter] = {
-                    instance: base for instance, base in held.items() if base >= oldest
+                    instance: base for instance, base in held.items() if base > oldest
                 }
 
     @staticmethod

@@ -60,6 +60,10 @@ def registers(text: str) -> int:
         ("ds_write_b128 v27, v[34:37] offset:4096", "v27 v[34:37] exec", ""),
         ("ds_bpermute_b32 v1, v2, v3", "v2 v3 exec", "v1"),
         ("ds_add_rtn_u32 v1, v2, v3", "v2 v3 exec", "v1"),
+        ("ds_add_f32 v1, v2", "v1 v2 exec mode", ""),
+        ("buffer_atomic_cmpswap_x2 v[4:7], v1, s[0:3], 0 sc0", "v[4:7] v1 s[0:3] exec", "v[4:5]"),
+        ("v_cvt_pkaccum_u8_f32 v1, v2, v3", "v1 v2 v3 exec mode", "v1"),
+        ("v_cvt_scalef32_pk_fp8_f32 v1, v2, v3, v4", "v[1:4] exec mode", "v1"),
     ],
 )
 def test_effect_of_instruction_names_all_registers(text: str, reads: str, writes: str) -> None:
@@ -146,6 +150,7 @@ def test_effect_of_setreg_writes_mode_and_m0_is_read_by_messages() -> None:
         ("s_set_gpr_idx_on s0, gpr_idx(SRC0)", "VGPRs are picked by an index"),
         ("s_movrels_b32 s0, s1", "SGPRs are picked by an index"),
         ("s_setvskip s0, 0", "may switch vector instructions off"),
+        ("global_load_dword v0, v1, null", "reserved scalar register"),
         ("s_frobnicate_b32 s0, s1", "not in the tables of effects"),
     ],
 )

@@ -101,7 +101,7 @@ def test_waits_of_one_and_of_two_iterations_differ() -> None:
 def test_instances_of_a_loop_without_waits_end_at_the_counters_limit() -> None:
     loop = "head:\nglobal_store_dword v[2:3], v1, off\ns_cbranch_scc1 head"
 
-    assert len(instances_at(loop, 1)) == 64
+    assert len(instances_at(loop, 1)) == 63
 
 
 def test_cache_control_is_waited_for_but_counts_for_nothing_older() -> None:
@@ -124,3 +124,13 @@ def test_wait_retires_exactly_what_it_covers() -> None:
     assert waits.retired(4) == {(1, 0)}
     assert waits.retired(5) == {(3, 0)}
     assert not waits.pending_registers(6)
+
+
+@pytest.mark.parametrize(("others", "expected"), [(61, [(0, 62)]), (62, [(0, 63)]), (63, [])])
+def test_load_with_a_full_counter_of_younger_ones_is_over(
+    others: int, expected: list[tuple[int, int]]
+) -> None:
+    """vmcnt has six bits: at most 63 operations are on their way, the youngest among them."""
+    text = "global_load_dword v1, v[8:9], off\n" + "global_load_dword v2, v[8:9], off\n" * others
+
+    assert violations(text + "v_mov_b32_e32 v3, v1") == expected

@@ -16,8 +16,10 @@ from emulator_decoder import (
     WRITES_MODE,
     WRITES_SCC,
     decode_registers,
+    read_rows,
 )
 from test_decoder import COMMON, GFX90A, GFX940, text_section
+from test_op_tables import NOP, for_target, forms
 
 from asmevo.codeobject.analysis.effects import effect_of
 from asmevo.codeobject.analysis.register import (
@@ -111,3 +113,21 @@ def test_effects_name_the_registers_that_the_decoder_names(target: str) -> None:
     assert not differences(target, instructions)
     understood = sum(effect_of(one).unknown is None for one in instructions)
     assert understood > 110
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_effects_of_every_operation_name_the_registers_that_the_decoder_names(target: str) -> None:
+    words = [
+        word
+        for row in read_rows()
+        if target in row.targets
+        for form in forms(row)
+        for word in [*for_target(form, row, target), NOP, NOP]
+    ]
+    data = b"".join(word.to_bytes(4, "little") for word in words)
+
+    instructions = [one for one in disassemble(data, target) if one.mnemonic != "s_nop"]
+
+    assert not differences(target, instructions)
+    understood = {one.mnemonic for one in instructions if effect_of(one).unknown is None}
+    assert len(understood) > 1000
