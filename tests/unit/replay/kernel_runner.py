@@ -85,6 +85,7 @@ class KernelOptions:
     scratch: int = 0
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (64, 1, 1)
+    environment: tuple[tuple[str, str], ...] = ()  # of the device's process
 
 
 def _source(arch: str, body: str, buffer_count: int, options: KernelOptions) -> str:
@@ -125,9 +126,9 @@ def _build(source: str, arch: str) -> bytes:
 
 
 class _Child:
-    def __init__(self, arch: str) -> None:
+    def __init__(self, arch: str, extra: tuple[tuple[str, str], ...]) -> None:
         library = native.emulator_library()
-        environment = {**os.environ, "ASMEVO_EMULATOR_ARCH": arch}
+        environment = {**os.environ, **dict(extra), "ASMEVO_EMULATOR_ARCH": arch}
         environment.pop("ASMEVO_EMULATOR_CHIP", None)
         script = Path(__file__).with_name("kernel_child.py")
         self._process = subprocess.Popen(
@@ -152,7 +153,7 @@ class _Child:
         self._process.wait(timeout=20)
 
 
-_children: dict[str, _Child] = {}
+_children: dict[tuple[str, tuple[tuple[str, str], ...]], _Child] = {}
 
 
 @atexit.register
@@ -188,12 +189,13 @@ def run_code_object(
         "grid": options.grid,
         "block": options.block,
     }
-    child = _children.get(arch)
+    key = (arch, options.environment)
+    child = _children.get(key)
     if child is None:
-        child = _children[arch] = _Child(arch)
+        child = _children[key] = _Child(*key)
     outcome, value = child.ask(request)
     if outcome != "ok":
-        _children.pop(arch).close()
+        _children.pop(key).close()
         raise KernelFault(value)
     return [
         np.frombuffer(data, dtype=item.dtype).reshape(item.shape).copy()

@@ -6,7 +6,7 @@
 
 #include "exec/vector/half.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 /// Toward zero, saturating, NaN to zero.
 inline int32_t to_i32(float value) {
@@ -78,4 +78,4 @@ inline float offset_i4(uint32_t value) {
     return static_cast<float>(static_cast<int32_t>(value << 28) >> 28) * 0.0625f;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -10,7 +10,7 @@
 
 #include "exec/vector/lanes.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 /// Field masks of the float format stored in an unsigned integer.
 template <typename U>
@@ -122,7 +122,9 @@ inline float flushed(float value) {
 
 /// v_mac_f32, v_mad_f32 (gfx90a): not fused, and denormals are flushed at every step whatever MODE says.
 inline float mad_flushing(float a, float b, float c) {
-    return flushed(flushed(flushed(a) * flushed(b)) + flushed(c));
+    const float product = flushed(flushed(a) * flushed(b));
+    // Of two NaNs the product's, in whichever order the compiler adds.
+    return product == product ? flushed(product + flushed(c)) : product;
 }
 
 /// v_mad_f16 and its kin: product and sum are each rounded to f16, denormals flushed at every step.
@@ -151,4 +153,4 @@ inline F16 scale_f16(F16 value, int32_t exponent) {
     return value.value * std::bit_cast<float>(static_cast<uint32_t>(127 + limited) << 23);
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -7,12 +7,19 @@
 #include <cstdint>
 #include <cstring>
 
+#include "exec/vector/width.h"
 #include "exec/wave.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 /// Low halves of 64 dwords, taken as f16, to the bits of f32 (exact; signalling NaN becomes quiet).
 inline void widen_f16(const uint32_t* lanes, uint32_t* out) {
+#ifdef __AVX512F__
+    for (int i = 0; i < kLanes; i += 16) {
+        const __m256i halves = _mm512_cvtepi32_epi16(_mm512_loadu_si512(lanes + i));
+        _mm512_storeu_ps(out + i, _mm512_cvtph_ps(halves));
+    }
+#else
     const __m256i low = _mm256_set1_epi32(0xffff);
     for (int i = 0; i < kLanes; i += 8) {
         const __m256i dwords =
@@ -22,17 +29,25 @@ inline void widen_f16(const uint32_t* lanes, uint32_t* out) {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
                             _mm256_castps_si256(_mm256_cvtph_ps(halves)));
     }
+#endif
 }
 
 /// 64 f32 values, as bits, rounded in place to f16 (the host's rounding mode by default); high halves zero.
 template <int Rounding = _MM_FROUND_CUR_DIRECTION>
 inline void narrow_f16(uint32_t* lanes) {
+#ifdef __AVX512F__
+    for (int i = 0; i < kLanes; i += 16) {
+        const __m256i halves = _mm512_cvtps_ph(_mm512_loadu_ps(lanes + i), Rounding);
+        _mm512_storeu_si512(lanes + i, _mm512_cvtepu16_epi32(halves));
+    }
+#else
     for (int i = 0; i < kLanes; i += 8) {
         const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes + i));
         const __m128i halves =
             _mm256_cvtps_ph(_mm256_castsi256_ps(bits), Rounding);
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes + i), _mm256_cvtepu16_epi32(halves));
     }
+#endif
 }
 
 inline float f16_to_f32(uint16_t bits) { return _cvtsh_ss(bits); }
@@ -80,7 +95,10 @@ inline double sum_to_odd(double a, double b) {
 
 /// a*b + c of f16 values, exact up to a sticky last bit: rounding the result to f16 rounds once.
 inline float fma_for_f16(float a, float b, float c) {
-    return f64_to_f32_sticky(sum_to_odd(static_cast<double>(a) * b, c));  // 22-bit product: exact
+    const double product = static_cast<double>(a) * b;  // 22 bits: exact
+    const float sum = f64_to_f32_sticky(sum_to_odd(product, c));
+    // Of several NaNs the first, in whichever order the compiler multiplies and adds.
+    return a != a ? a : b != b ? b : product == product ? sum : static_cast<float>(product);
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

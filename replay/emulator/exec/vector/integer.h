@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <limits>
 
-namespace asmevo::emulator {
+#include "exec/vector/width.h"
+
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 constexpr int32_t sext24(uint32_t value) { return static_cast<int32_t>(value << 8) >> 8; }
 constexpr uint32_t low24(uint32_t value) { return value & 0xffffffu; }
@@ -26,4 +28,4 @@ constexpr auto subrev_sat = [](T a, T b) { return saturate<T>(int64_t{b} - a); }
 
 constexpr uint32_t absolute_difference(uint32_t a, uint32_t b) { return a > b ? a - b : b - a; }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -8,7 +8,7 @@
 
 #include "exec/vector/operand.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 /// An f16 value, widened for computing.
 struct F16 {
@@ -101,4 +101,4 @@ inline void put_lane(uint32_t* low, uint32_t* high, int lane, T value) {
 
 }  // namespace detail
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -14,7 +14,7 @@
 #include "exec/vector/lane_function.h"
 #include "exec/vector/operand.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace detail {
 
@@ -253,4 +253,4 @@ void paired(Wave& wave, const Inst& inst) {
     detail::run_rounded<F, kPacked, &detail::run_pair<F, kPacked>>(wave, inst);
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -6,7 +6,7 @@
 
 #include "exec/vector/half.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -431,4 +431,4 @@ void store_qword(Wave& wave, const Inst& inst, const uint32_t* low, const uint32
     merge_lanes(wave.lanes(static_cast<uint16_t>(first + 1)), high, mask);
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

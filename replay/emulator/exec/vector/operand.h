@@ -8,9 +8,10 @@
 #include <cstring>
 
 #include "exec/fault.h"
+#include "exec/vector/width.h"
 #include "exec/wave.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 // MODE register fields (CDNA3 ISA, section "MODE register").
 constexpr uint32_t kModeDenormIn32 = 1u << 4, kModeDenormOut32 = 1u << 5;
@@ -102,6 +103,11 @@ inline void merge_lanes(uint32_t* to, const uint32_t* from, uint64_t mask) {
         std::memcpy(to, from, sizeof(LaneArray));
         return;
     }
+#ifdef __AVX512F__
+    for (int i = 0; i < kLanes; i += 16, mask >>= 16) {
+        _mm512_mask_storeu_epi32(to + i, static_cast<__mmask16>(mask), _mm512_loadu_si512(from + i));
+    }
+#else
     const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     for (int i = 0; i < kLanes; i += 8, mask >>= 8) {
         const __m256i group = _mm256_set1_epi32(static_cast<int>(mask & 0xff));
@@ -109,6 +115,7 @@ inline void merge_lanes(uint32_t* to, const uint32_t* from, uint64_t mask) {
         const __m256i value = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
         _mm256_maskstore_epi32(reinterpret_cast<int*>(to + i), on, value);
     }
+#endif
 }
 
 /// Output modifiers of a float result (omod, denormal flush, clamp), in place. Integer results: only checks
@@ -137,21 +144,50 @@ void store_qword(Wave& wave, const Inst& inst, const uint32_t* low, const uint32
 /// One bit a lane from lanes that are all ones or zero.
 inline uint64_t collect_mask(const uint32_t* lanes) {
     uint64_t mask = 0;
+#ifdef __AVX512F__
+    for (int i = 0; i < kLanes; i += 16) {
+        mask |= uint64_t{_mm512_movepi32_mask(_mm512_loadu_si512(lanes + i))} << i;
+    }
+#else
     for (int i = 0; i < kLanes; i += 8) {
         const __m256 group = _mm256_loadu_ps(reinterpret_cast<const float*>(lanes + i));
         mask |= static_cast<uint64_t>(static_cast<unsigned>(_mm256_movemask_ps(group))) << i;
     }
+#endif
     return mask;
 }
 
 /// All ones in each lane whose bit is set.
 inline void spread_mask(uint64_t mask, uint32_t* lanes) {
+#ifdef __AVX512F__
+    for (int i = 0; i < kLanes; i += 16, mask >>= 16) {
+        _mm512_storeu_si512(lanes + i, _mm512_movm_epi32(static_cast<__mmask16>(mask)));
+    }
+#else
     const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     for (int i = 0; i < kLanes; i += 8, mask >>= 8) {
         const __m256i group = _mm256_set1_epi32(static_cast<int>(mask & 0xff));
         const __m256i on = _mm256_cmpeq_epi32(_mm256_and_si256(group, bit), bit);
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes + i), on);
     }
+#endif
+}
+
+/// `on` in the lanes of `mask`, `off` in the others.
+inline void select_lanes(uint64_t mask, const uint32_t* on, const uint32_t* off, uint32_t* to) {
+#ifdef __AVX512F__
+    for (int i = 0; i < kLanes; i += 16, mask >>= 16) {
+        const __m512i others = _mm512_loadu_si512(off + i);
+        _mm512_storeu_si512(to + i, _mm512_mask_loadu_epi32(others, static_cast<__mmask16>(mask), on + i));
+    }
+#else
+    alignas(64) uint32_t chosen[kLanes];
+    spread_mask(mask, chosen);
+#pragma GCC ivdep
+    for (int lane = 0; lane < kLanes; ++lane) {
+        to[lane] = (on[lane] & chosen[lane]) | (off[lane] & ~chosen[lane]);
+    }
+#endif
 }
 
 /// A lane mask operand (VCC or an SGPR pair).
@@ -179,4 +215,4 @@ class RoundingScope {
     unsigned saved_;
 };
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -10,7 +10,7 @@
 
 #include "exec/vector/float_bits.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace detail {
 
@@ -106,4 +106,4 @@ inline double sin_turns(double turns, bool cosine) {
     return ((quadrant & 2) != 0 ? -value : value) + 0.0;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

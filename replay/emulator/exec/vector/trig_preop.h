@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 
-namespace asmevo::emulator {
+#include "exec/vector/width.h"
+
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace detail {
 
@@ -35,4 +37,4 @@ inline double trig_preop(double value, uint32_t segment) {
     return std::ldexp(static_cast<double>(bits), scale);
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -7,7 +7,7 @@
 #include "exec/vector/lanes.h"
 #include "exec/vector/tables.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -58,10 +58,10 @@ constexpr OpInfo kTable[] = {
 
 }  // namespace
 
-std::span<const OpInfo> vop1_ops() {
+std::span<const OpInfo> vop1_rows() {
     static const std::vector<OpInfo> table = join_tables(
         {kTable, vop1_convert_ops(), vop1_float_ops(), vop1_fp8_ops(), vop1_lane_ops()});
     return table;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -3,7 +3,7 @@
 #include "exec/vector/lanes.h"
 #include "exec/vector/tables.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -57,4 +57,4 @@ constexpr OpInfo kTable[] = {
 
 std::span<const OpInfo> vop1_convert_ops() { return kTable; }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -2,7 +2,7 @@
 #include "exec/vector/tables.h"
 #include "exec/vector/transcendental.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -129,4 +129,4 @@ std::span<const OpInfo> vop1_float_ops() {
     return table;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

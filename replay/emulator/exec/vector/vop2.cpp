@@ -4,7 +4,7 @@
 #include "exec/vector/tables.h"
 #include "isa/tables.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -20,18 +20,42 @@ void select_by_mask(Wave& wave, const Inst& inst) {
     Scratch scratch[2];
     const Source off = fetch<kNoFlush>(wave, inst, 0, scratch[0]);
     const Source on = fetch<kNoFlush>(wave, inst, 1, scratch[1]);
-    alignas(64) uint32_t result[kLanes], chosen[kLanes];
-    spread_mask(read_mask(wave, inst.src[2]), chosen);
+    alignas(64) uint32_t result[kLanes];
     const bool in_place = writes_register_as_is(wave, inst, true);
     uint32_t* to = in_place ? wave.lanes(inst.dst[0].index) : result;
-#pragma GCC ivdep
-    for (int lane = 0; lane < kLanes; ++lane) {
-        to[lane] = (on.low[lane] & chosen[lane]) | (off.low[lane] & ~chosen[lane]);
-    }
+    select_lanes(read_mask(wave, inst.src[2]), on.low, off.low, to);
     if (!in_place) {
         store_dword(wave, inst, result);
     }
 }
+
+bool any_nan(const uint32_t* a, const uint32_t* b) {
+    uint32_t found = 0;
+    for (int lane = 0; lane < kLanes; ++lane) {
+        found |= (is_nan(a[lane]) ? 1u : 0u) | (is_nan(b[lane]) ? 1u : 0u);
+    }
+    return found != 0;
+}
+
+// v_min_f32, v_max_f32. The rules for NaNs cost more than the operation, and few waves hold one.
+template <auto WithoutNan, auto General>
+void minimum_or_maximum(Wave& wave, const Inst& inst) {
+    Scratch scratch[2];
+    Source sources[2];
+    detail::fetch_all<General, kPlain>(wave, inst, sources, scratch);
+    any_nan(sources[0].low, sources[1].low) ? detail::run_lanes<General, kPlain>(wave, inst)
+                                            : detail::run_lanes<WithoutNan, kPlain>(wave, inst);
+}
+
+// Of equal floats with different bits, which are zeros, AND is the positive one and OR the negative one.
+constexpr auto larger_number = [](float a, float b) {
+    const uint32_t equal = std::bit_cast<uint32_t>(a) & std::bit_cast<uint32_t>(b);
+    return a > b ? a : a < b ? b : std::bit_cast<float>(equal);
+};
+constexpr auto smaller_number = [](float a, float b) {
+    const uint32_t equal = std::bit_cast<uint32_t>(a) | std::bit_cast<uint32_t>(b);
+    return a < b ? a : a > b ? b : std::bit_cast<float>(equal);
+};
 
 constexpr OpInfo kFloat[] = {
     row("v_cndmask_b32", 0, kB32, {kB32, kB32, kMask}, select_by_mask),
@@ -42,10 +66,10 @@ constexpr OpInfo kFloat[] = {
         lanes<[](double a, double b, double c) { return __builtin_fma(a, b, c); }, kAccumulates>,
         kDstIsRead),
     row("v_mul_f32", 5, kF32, {kF32, kF32}, lanes<[](float a, float b) { return a * b; }>),
-    row("v_min_f32", 10, kF32, {kF32, kF32}, lanes<[](LaneEnv env, uint32_t a, uint32_t b) {
+    row("v_min_f32", 10, kF32, {kF32, kF32}, minimum_or_maximum<smaller_number, [](LaneEnv env, uint32_t a, uint32_t b) {
             return min_float(env, a, b);
         }>),
-    row("v_max_f32", 11, kF32, {kF32, kF32}, lanes<[](LaneEnv env, uint32_t a, uint32_t b) {
+    row("v_max_f32", 11, kF32, {kF32, kF32}, minimum_or_maximum<larger_number, [](LaneEnv env, uint32_t a, uint32_t b) {
             return max_float(env, a, b);
         }>),
     row("v_mac_f32", 22, kF32, {kF32, kF32},
@@ -153,10 +177,10 @@ constexpr OpInfo kInteger[] = {
 
 }  // namespace
 
-std::span<const OpInfo> vop2_ops() {
+std::span<const OpInfo> vop2_rows() {
     static const std::vector<OpInfo> table =
         join_tables({kFloat, kHalf, kInteger, vop2_carry_ops(), vop2_dot_ops()});
     return table;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

@@ -3,7 +3,7 @@
 #include "exec/vector/tables.h"
 #include "exec/vector/trig_preop.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -205,4 +205,4 @@ std::span<const OpInfo> vop3_float_ops() {
     return table;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

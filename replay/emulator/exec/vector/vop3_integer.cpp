@@ -7,7 +7,7 @@
 #include "exec/vector/tables.h"
 #include "isa/bitop3.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -333,4 +333,4 @@ std::span<const OpInfo> vop3_integer_ops() {
     return table;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

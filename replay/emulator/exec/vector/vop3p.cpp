@@ -7,7 +7,7 @@
 #include "exec/vector/tables.h"
 #include "isa/tables.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -169,9 +169,9 @@ constexpr OpInfo kFloatRows[] = {
 
 }  // namespace
 
-std::span<const OpInfo> vop3p_ops() {
+std::span<const OpInfo> vop3p_rows() {
     static const std::vector<OpInfo> table = join_tables({kIntegerRows, kFloatRows, vop3p_dot_ops()});
     return table;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH

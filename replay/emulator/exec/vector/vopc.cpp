@@ -7,7 +7,7 @@
 #include "exec/vector/tables.h"
 #include "isa/tables.h"
 
-namespace asmevo::emulator {
+namespace asmevo::emulator::inline ASMEVO_VECTOR_WIDTH {
 
 namespace {
 
@@ -137,9 +137,9 @@ Builder build_table() {
 
 }  // namespace
 
-std::span<const OpInfo> vopc_ops() {
+std::span<const OpInfo> vopc_rows() {
     static const Builder builder = build_table();
     return builder.rows;
 }
 
-}  // namespace asmevo::emulator
+}  // namespace asmevo::emulator::ASMEVO_VECTOR_WIDTH
