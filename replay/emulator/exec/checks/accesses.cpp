@@ -100,6 +100,7 @@ AccessShape access_shape(const Inst& inst) {
         shape.kind = Kind::kNone;
         return shape;
     }
+    shape.is_transposing = has(name, "_tr_");
     if (shape.kind == Kind::kAddtid) {
         shape.bytes = 4;
         shape.is_write = static_cast<bool>(inst.src[1]);
@@ -123,6 +124,46 @@ AccessShape access_shape(const Inst& inst) {
     shape.lds_stride = shape.loads_to_lds ? inst.lds_shape.bytes : 0;
     shape.bytes = memory_bytes(inst, name, shape);
     return shape;
+}
+
+LdsFootprint lds_footprint(const Wave& wave, const Inst& inst, const AccessShape& shape) {
+    LdsFootprint found;
+    const uint64_t exec = wave.exec();
+    if (shape.kind != Kind::kLds || exec == 0) {
+        return found;
+    }
+    const uint32_t* address = wave.lanes(inst.src[0].index);
+    uint32_t lowest = ~0u, highest = 0, all_bits = 0;
+    if (exec == ~uint64_t{0}) {
+        const uint32_t start = address[0], stride = shape.bytes;
+        uint32_t gaps = 0;
+        for (uint32_t lane = 0; lane < kLanes; ++lane) {
+            const uint32_t one = address[lane];
+            lowest = one < lowest ? one : lowest;
+            highest = one > highest ? one : highest;
+            all_bits |= one;
+            gaps |= one ^ (start + lane * stride);
+        }
+        found.is_contiguous = gaps == 0;
+    } else {
+        for_each_lane(exec, [&](int lane) {
+            lowest = std::min(lowest, address[lane]);
+            highest = std::max(highest, address[lane]);
+            all_bits |= address[lane];
+        });
+    }
+    found.is_known = true;
+    found.low_bits = all_bits;
+    const auto offset = static_cast<uint32_t>(inst.offset);
+    for (unsigned piece = 0; piece < shape.pieces; ++piece) {
+        const uint32_t own = shape.pieces == 2 ? (offset >> (8 * piece) & 255) * shape.scale : offset;
+        found.offset[piece] = own;
+        found.first[piece] = lowest + own;
+        found.end[piece] = highest + own + shape.bytes;
+        found.low_bits |= own;
+        found.is_known = found.is_known && uint64_t{highest} + own + shape.bytes <= wave.group->lds.size();
+    }
+    return found;
 }
 
 void resolve_accesses(const Wave& wave, const Inst& inst, const AccessShape& shape, Accesses& out) {

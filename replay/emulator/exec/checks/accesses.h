@@ -24,10 +24,22 @@ struct AccessShape {
     bool is_read = false, is_write = false;  // both: an atomic
     bool loads_to_lds = false;  // LDS-DMA: what the shape says is the side of memory
     uint16_t lds_stride = 0;    // LDS-DMA: bytes a lane in LDS
+    bool is_transposing = false;
     bool is_atomic() const { return is_read && is_write; }
 };
 
 AccessShape access_shape(const Inst& inst);
+
+/// Where a DS instruction with an address register goes, all active lanes together.
+struct LdsFootprint {
+    bool is_known = false;       // it is such an instruction, and the workgroup's LDS holds all its accesses
+    bool is_contiguous = false;  // each lane's access follows the last one's, and no lane is off
+    uint32_t low_bits = 0;       // a bit that is set in an address or an offset is set here
+    uint32_t offset[2] = {};     // of the pieces
+    uint32_t first[2] = {}, end[2] = {};  // bytes that each piece keeps within
+};
+
+LdsFootprint lds_footprint(const Wave& wave, const Inst& inst, const AccessShape& shape);
 
 /// Lane accesses of one instruction; in range or not.
 struct Accesses {

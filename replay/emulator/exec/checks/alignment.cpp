@@ -2,7 +2,6 @@
 
 #include <cinttypes>
 #include <cstdio>
-#include <string_view>
 
 #include "exec/memory_ops/buffer_address.h"
 #include "exec/scalar/smem_address.h"
@@ -49,7 +48,7 @@ bool is_plainly_aligned(const Wave& wave, const Inst& inst, const AccessShape& s
         base += descriptor.base + (inst.src[3] ? read_scalar32(wave, inst.src[3]) : 0);
     } else if (shape.kind == Kind::kGlobal || shape.kind == Kind::kScratch) {
         base += inst.src[2] ? read_scalar32(wave, inst.src[2]) : 0;
-    } else if (shape.kind != Kind::kLds || shape.pieces != 1) {
+    } else {
         return false;
     }
     uint32_t low_bits = static_cast<uint32_t>(base);
@@ -66,18 +65,18 @@ bool is_plainly_aligned(const Wave& wave, const Inst& inst, const AccessShape& s
 
 /// Vector memory and LDS run in unaligned mode under HSA (LLVM unaligned-access-mode), so a dword across dwords is only
 /// slow; LDS-DMA and the transposing reads have no such mode. Atomics fault in any case.
-Misaligned vector(const Wave& wave, const Inst& inst, const AccessShape& shape) {
+Misaligned vector(const Wave& wave, const Inst& inst, const AccessShape& shape, const LdsFootprint& footprint) {
     if (shape.loads_to_lds && wave.m0() % 4) {
         return {wave.m0(), 4, -1, FindingClass::kError, "LDS base in M0"};
     }
-    const bool is_transposing = std::string_view(inst.info->name).find("_tr_") != std::string_view::npos;
-    const unsigned unit = is_transposing ? 8 : std::min<unsigned>(4, shape.bytes);
-    if (unit < 2 || shape.is_atomic() || is_plainly_aligned(wave, inst, shape, unit)) {
+    const unsigned unit = shape.is_transposing ? 8 : std::min<unsigned>(4, shape.bytes);
+    if (unit < 2 || shape.is_atomic() || (footprint.is_known && footprint.low_bits % unit == 0) ||
+        is_plainly_aligned(wave, inst, shape, unit)) {
         return {};
     }
     Accesses accesses;
     resolve_accesses(wave, inst, shape, accesses);
-    const bool must = is_transposing || shape.loads_to_lds;
+    const bool must = shape.is_transposing || shape.loads_to_lds;
     for (const Access& access : accesses) {
         if (access.address % unit) {
             return {access.address, unit, access.lane, must ? FindingClass::kError : FindingClass::kCaution,
@@ -89,10 +88,10 @@ Misaligned vector(const Wave& wave, const Inst& inst, const AccessShape& shape) 
 
 }  // namespace
 
-void check_alignment(const Wave& wave, const Inst& inst, const AccessShape& shape, uint64_t pc,
-                     Reporter& reporter) {
+void check_alignment(const Wave& wave, const Inst& inst, const AccessShape& shape,
+                     const LdsFootprint& footprint, uint64_t pc, Reporter& reporter) {
     const Misaligned found =
-        inst.info->encoding == Encoding::kSmem ? scalar(wave, inst) : vector(wave, inst, shape);
+        inst.info->encoding == Encoding::kSmem ? scalar(wave, inst) : vector(wave, inst, shape, footprint);
     if (found.unit == 0) {
         return;
     }

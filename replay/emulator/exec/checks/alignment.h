@@ -7,7 +7,7 @@
 namespace asmevo::emulator {
 
 /// Reports the instruction that is about to execute where it is misaligned.
-void check_alignment(const Wave& wave, const Inst& inst, const AccessShape& shape, uint64_t pc,
-                     Reporter& reporter);
+void check_alignment(const Wave& wave, const Inst& inst, const AccessShape& shape,
+                     const LdsFootprint& footprint, uint64_t pc, Reporter& reporter);
 
 }  // namespace asmevo::emulator

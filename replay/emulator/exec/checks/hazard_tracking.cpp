@@ -5,16 +5,28 @@
 
 namespace asmevo::emulator {
 
+unsigned HazardTracker::find_required_states(const HazardTraits& producer, const HazardTraits& consumer) {
+    unsigned states = 0;
+    for (const Requirement& requirement : Requirements(producer, consumer)) {
+        states = std::max(states, requirement.states);
+    }
+    return states;
+}
+
 void HazardTracker::check(const Wave& wave, const Recent& recent, const HazardTraits& consumer, uint64_t pc) {
+    const bool is_gfx90a = consumer.inst->target == Target::kGfx90a;
     for (unsigned i = 0; i < recent.count; ++i) {
         const Producer& producer = recent.producers[i];
-        if (wave.group->dispatch->request->kernel->target == Target::kGfx90a) {
+        if (is_gfx90a) {
             check_dgemm_between(wave, recent, i, consumer, pc);
         }
         if (!(producer.traits->interests & consumer.uses)) {
             continue;
         }
         const auto actual = static_cast<unsigned>(recent.clock - producer.clock);
+        if (actual >= required_states(*producer.traits, consumer)) {
+            continue;
+        }
         for (const Requirement& requirement : Requirements(*producer.traits, consumer)) {
             if (actual < requirement.states) {
                 report(wave, requirement, actual, pc, producer.pc);

@@ -1,9 +1,13 @@
 #include "exec/checks/plan.h"
 
+#include <algorithm>
+
 namespace asmevo::emulator {
 
 Plan::Plan(const Inst& inst) : hazard(hazard_traits(inst)), access(access_shape(inst)), flow(flow_plan(inst)) {
     using Kind = AccessShape::Kind;
+    std::for_each_n(inst.reads, inst.read_count, [this](const RegSpan& span) { touched.add(span); });
+    std::for_each_n(inst.writes, inst.write_count, [this](const RegSpan& span) { touched.add(span); });
     may_touch_lds = access.kind == Kind::kLds || access.kind == Kind::kAddtid || access.kind == Kind::kFlat ||
                     access.loads_to_lds;
     is_memory = access.kind != Kind::kNone || inst.info->encoding == Encoding::kSmem;

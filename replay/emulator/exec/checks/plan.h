@@ -6,6 +6,7 @@
 
 #include "exec/checks/accesses.h"
 #include "exec/checks/hazard_traits.h"
+#include "exec/checks/register_set.h"
 #include "exec/checks/undefined/flow.h"
 
 namespace asmevo::emulator {
@@ -13,11 +14,12 @@ namespace asmevo::emulator {
 struct Plan {
     explicit Plan(const Inst& inst);
 
+    RegisterSet touched;     // read or written
+    bool may_touch_lds = false;
+    bool is_memory = false;  // vector or scalar, with an address
     HazardTraits hazard;
     AccessShape access;
     FlowPlan flow;
-    bool may_touch_lds = false;
-    bool is_memory = false;  // vector or scalar, with an address
 };
 
 /// Plans by pc. One per workgroup in flight; kept from one workgroup to the next.

@@ -3,47 +3,51 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <string_view>
 
 #include "exec/dispatch.h"
 #include "exec/fault_report.h"
+#include "exec/memory_ops/data.h"
 
 namespace asmevo::emulator {
 namespace {
 
-constexpr size_t kStep = 32;  // bytes looked at together
+constexpr size_t kStep = 32;  // bytes looked at together; as many stand behind the end
 
-/// Calls `body(bytes, mask)` for pieces of [at, at + count), with a bit for each byte that counts.
-template <typename Body>
-bool all_pieces(const uint8_t* at, size_t count, Body body) {
-    for (size_t done = 0; done < count; done += kStep) {
-        const size_t left = count - done;
-        const uint32_t mask = left >= kStep ? ~0u : (1u << left) - 1;
-        if (!body(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + done)), mask)) {
-            return false;
-        }
-    }
-    return true;
+/// Zero where the byte is one of the two.
+__m256i unlike(__m256i bytes, __m256i one, __m256i other) {
+    return _mm256_min_epu8(_mm256_xor_si256(bytes, one), _mm256_xor_si256(bytes, other));
 }
 
-uint32_t equal_bytes(__m256i all, uint8_t value) {
-    return static_cast<uint32_t>(
-        _mm256_movemask_epi8(_mm256_cmpeq_epi8(all, _mm256_set1_epi8(static_cast<char>(value)))));
+__m256i all_bytes(uint8_t value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+
+/// The first `count` bytes, at most 32.
+__m256i first_bytes(size_t count) {
+    alignas(32) static constexpr std::array<uint8_t, 2 * kStep> kMask = [] {
+        std::array<uint8_t, 2 * kStep> mask{};
+        std::fill_n(mask.begin(), kStep, uint8_t{0xff});
+        return mask;
+    }();
+    const size_t from = count < kStep ? kStep - count : 0;
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMask.data() + from));
 }
 
 /// Whether each byte is one of the two.
 bool are_either(const uint8_t* at, size_t count, uint8_t one, uint8_t other) {
-    return all_pieces(at, count, [one, other](__m256i all, uint32_t mask) {
-        return ((equal_bytes(all, one) | equal_bytes(all, other)) & mask) == mask;
-    });
-}
-
-bool are_contiguous(const uint32_t* first, unsigned bytes) {
-    uint32_t difference = 0;
-    for (unsigned lane = 0; lane < kLanes; ++lane) {
-        difference |= first[lane] ^ (first[0] + lane * bytes);
+    const __m256i first = all_bytes(one), second = all_bytes(other);
+    __m256i all = _mm256_setzero_si256();
+    size_t done = 0;
+    for (; done + kStep <= count; done += kStep) {
+        const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + done));
+        all = _mm256_or_si256(all, unlike(bytes, first, second));
     }
-    return difference == 0;
+    if (done < count) {
+        const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + done));
+        all = _mm256_or_si256(all, _mm256_and_si256(unlike(bytes, first, second), first_bytes(count - done)));
+    }
+    return _mm256_testz_si256(all, all) != 0;
 }
 
 /// Whether a plain DS store writes what its bytes hold already.
@@ -88,23 +92,22 @@ void RaceTracker::pass_barrier() {
     high_ = 0;
 }
 
-void RaceTracker::note(const Wave& wave, const Inst& inst, const AccessShape& shape, uint64_t pc) {
+void RaceTracker::note(const Wave& wave, const Inst& inst, const AccessShape& shape, const LdsFootprint& footprint,
+                       uint64_t pc) {
     if (wave.group->waves.size() < 2) {
         return;
     }
     const uint64_t code = wave.group->dispatch->request->kernel->code->address();
     const Toucher mine{static_cast<uint32_t>(pc - code), static_cast<Who>(wave.wave_id + 1)};
     Current current{wave, inst, shape, code, mine, shape.is_write || shape.loads_to_lds, shape.is_atomic()};
-    uint32_t first[Accesses::kMost];
-    unsigned count = 0;
-    if (shape.kind == AccessShape::Kind::kLds && shape.pieces == 1 && wave.exec() == ~uint64_t{0}) {
-        const uint32_t* address = wave.lanes(inst.src[0].index);
-        for (; count < kLanes; ++count) {
-            first[count] = address[count] + static_cast<uint32_t>(inst.offset);
+    if (footprint.is_known) {
+        for (unsigned piece = 0; piece < shape.pieces; ++piece) {
+            touch_piece(current, footprint, piece);
         }
-        touch_lanes(current, first, count, shape.bytes);
         return;
     }
+    uint32_t first[Accesses::kMost];
+    unsigned count = 0;
     Accesses accesses;
     shape.loads_to_lds ? resolve_lds_dma(wave, inst, shape, accesses)
                        : resolve_accesses(wave, inst, shape, accesses);
@@ -116,12 +119,43 @@ void RaceTracker::note(const Wave& wave, const Inst& inst, const AccessShape& sh
     touch_lanes(current, first, count, shape.loads_to_lds ? shape.lds_stride : shape.bytes);
 }
 
-/// Neighbouring lanes mostly touch neighbouring bytes: they are taken together.
-void RaceTracker::touch_lanes(Current& current, const uint32_t* first, unsigned count, unsigned bytes) {
-    if (count == kLanes && are_contiguous(first, bytes)) {
-        touch(current, first[0], size_t{first[0]} + kLanes * bytes);
+void RaceTracker::touch_piece(Current& current, const LdsFootprint& footprint, unsigned piece) {
+    if (footprint.is_contiguous) {
+        touch(current, footprint.first[piece], footprint.end[piece]);
         return;
     }
+    const uint32_t* address = current.wave.lanes(current.inst.src[0].index);
+    uint32_t first[kLanes];
+    unsigned count = 0;
+    for_each_lane(current.wave.exec(), [&](int lane) { first[count++] = address[lane] + footprint.offset[piece]; });
+    const unsigned bytes = current.shape.bytes;
+    const bool is_settled_read =
+        !current.is_write && (bytes == 16  ? is_settled<unsigned __int128>(current, first, count)
+                              : bytes == 8 ? is_settled<uint64_t>(current, first, count)
+                              : bytes == 4 ? is_settled<uint32_t>(current, first, count)
+                                           : false);
+    if (!is_settled_read) {
+        touch_lanes(current, first, count, bytes);
+    }
+}
+
+/// Whether this wave has read all the bytes since the last barrier, and no other has written one: nothing changes then.
+template <typename Word>
+bool RaceTracker::is_settled(const Current& current, const uint32_t* first, unsigned count) const {
+    Word mine;
+    std::memset(&mine, current.mine.who(), sizeof mine);
+    Word unlike = 0;
+    for (unsigned lane = 0; lane < count; ++lane) {
+        Word writer, reader;
+        std::memcpy(&writer, &writers_[first[lane]], sizeof writer);
+        std::memcpy(&reader, &readers_[first[lane]], sizeof reader);
+        unlike |= (reader ^ mine) | (writer == 0 ? writer : writer ^ mine);
+    }
+    return unlike == 0;
+}
+
+/// Neighbouring lanes mostly touch neighbouring bytes: they are taken together.
+void RaceTracker::touch_lanes(Current& current, const uint32_t* first, unsigned count, unsigned bytes) {
     for (unsigned lane = 0; lane < count;) {
         const size_t start = first[lane];
         size_t end = start + bytes;
@@ -142,7 +176,7 @@ void RaceTracker::touch(Current& current, size_t first, size_t end) {
 }
 
 void RaceTracker::read(Current& current, size_t first, size_t end) {
-    const Who me = current.mine.who;
+    const Who me = current.mine.who();
     const size_t bytes = end - first;
     if (are_either(&writers_[first], bytes, 0, me)) [[likely]] {
         if (are_either(&readers_[first], bytes, me, kMany)) {
@@ -160,7 +194,7 @@ void RaceTracker::read(Current& current, size_t first, size_t end) {
 }
 
 void RaceTracker::read_byte(Current& current, size_t byte) {
-    const Who me = current.mine.who, writer = writers_[byte], known = readers_[byte];
+    const Who me = current.mine.who(), writer = writers_[byte], known = readers_[byte];
     if (writer != 0 && (writer & ~kAtomic) != me) {
         report(current, byte, last_writer_[byte / 4], true);
     }
@@ -170,13 +204,13 @@ void RaceTracker::read_byte(Current& current, size_t byte) {
     readers_[byte] = known == 0 ? me : kMany;
     if (known == 0) {
         first_reader_[byte / 4] = current.mine;
-    } else if (first_reader_[byte / 4].who != me) {
+    } else if (first_reader_[byte / 4].who() != me) {
         other_reader_[byte / 4] = current.mine;
     }
 }
 
 void RaceTracker::write(Current& current, size_t first, size_t end) {
-    const Who me = current.mine.who;
+    const Who me = current.mine.who();
     const size_t bytes = end - first;
     if (!current.is_atomic && are_either(&writers_[first], bytes, 0, me) &&
         are_either(&readers_[first], bytes, 0, me)) [[likely]] {
@@ -190,7 +224,7 @@ void RaceTracker::write(Current& current, size_t first, size_t end) {
 }
 
 void RaceTracker::write_byte(Current& current, size_t byte) {
-    const Who me = current.mine.who, writer = writers_[byte], reader = readers_[byte];
+    const Who me = current.mine.who(), writer = writers_[byte], reader = readers_[byte];
     const bool is_others = writer != 0 && (writer & ~kAtomic) != me;
     const bool both_atomic = current.is_atomic && (writer & kAtomic);
     if (is_others && !both_atomic) {
@@ -198,7 +232,7 @@ void RaceTracker::write_byte(Current& current, size_t byte) {
     }
     if (reader != 0 && reader != me) {
         const Toucher& one = first_reader_[byte / 4];
-        report(current, byte, one.who != me ? one : other_reader_[byte / 4], false);
+        report(current, byte, one.who() != me ? one : other_reader_[byte / 4], false);
     }
     const bool shares = is_others && both_atomic;
     writers_[byte] = static_cast<Who>((shares ? kMany : me) | (current.is_atomic ? kAtomic : 0));
@@ -220,13 +254,13 @@ void RaceTracker::report(Current& current, size_t byte, const Toucher& other, bo
     }
     const bool is_write = current.is_write;
     const bool is_same = is_write && writes_same(current.wave, current.inst, current.shape, *access);
-    const uint64_t pc = current.code + current.mine.offset, other_pc = current.code + other.offset;
+    const uint64_t pc = current.code + current.mine.offset(), other_pc = current.code + other.offset();
     const FindingKey key{is_same ? "lds-race-same-value" : "lds-race", pc, other_pc};
     const FindingClass severity = is_same ? FindingClass::kCaution : FindingClass::kError;
     reporter_.report(current.wave, key, severity, [&](Finding& finding) {
         finding.where = "LDS byte " + std::to_string(byte);
         finding.lane = access->lane;
-        finding.other_wave = other.who - 1;
+        finding.other_wave = other.who() - 1;
         finding.message = std::string(is_write ? "writes " : "reads ") + finding.where + " that " +
                           finding.other_instruction + " at " + place_text(current.wave, other_pc) +
                           " of wave " + std::to_string(finding.other_wave) +

@@ -14,7 +14,7 @@ class RaceTracker {
 
     void reset(size_t lds_bytes);
     /// An instruction of known shape is about to execute.
-    void note(const Wave& wave, const Inst& inst, const AccessShape& shape, uint64_t pc);
+    void note(const Wave& wave, const Inst& inst, const AccessShape& shape, const LdsFootprint& footprint, uint64_t pc);
     /// All live waves stand at a barrier: what they did is ordered before what they will do.
     void pass_barrier();
 
@@ -22,10 +22,16 @@ class RaceTracker {
     // Who touched a byte: 0 nobody, otherwise a wave's number plus one, kMany for several.
     using Who = uint8_t;
     static constexpr Who kMany = 0x7f, kAtomic = 0x80;
-    /// The instruction behind it, as an offset from the code's start.
-    struct Toucher {
-        uint32_t offset = 0;
-        Who who = 0;
+    /// The instruction behind it, as an offset from the code's start, and its wave. One word: many are written at once.
+    class Toucher {
+      public:
+        Toucher() = default;
+        Toucher(uint32_t offset, Who who) : bits_(uint64_t{who} << 32 | offset) {}
+        uint32_t offset() const { return static_cast<uint32_t>(bits_); }
+        Who who() const { return static_cast<Who>(bits_ >> 32); }
+
+      private:
+        uint64_t bits_ = 0;
     };
     /// The instruction that is about to execute.
     struct Current {
@@ -38,6 +44,9 @@ class RaceTracker {
         bool has_conflict = false;  // reported already
     };
 
+    void touch_piece(Current& current, const LdsFootprint& footprint, unsigned piece);
+    template <typename Word>
+    bool is_settled(const Current& current, const uint32_t* first, unsigned count) const;
     void touch_lanes(Current& current, const uint32_t* first, unsigned count, unsigned bytes);
     void touch(Current& current, size_t first, size_t end);
     void read(Current& current, size_t first, size_t end);

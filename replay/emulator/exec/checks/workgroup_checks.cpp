@@ -26,21 +26,13 @@ void WorkgroupChecks::restart(const Workgroup& group) {
     races_.reset(checks_ & kCheckRaces ? group.lds.size() : 0);
 }
 
-void WorkgroupChecks::before_waits(Wave& wave, const Inst& inst, uint64_t pc) {
-    if (wave.has_pending_results) {
-        check_pending(wave, inst, pc, reporter_);
-    }
-    if (inst.lds_shape.pieces > 0) {
-        lds_.note(wave, inst, pc);
-    }
-}
-
 void WorkgroupChecks::before_access(const Wave& wave, const Inst& inst, const Plan& plan, uint64_t pc) {
+    footprint_ = lds_footprint(wave, inst, plan.access);
     if ((checks_ & kCheckRaces) && plan.may_touch_lds) {
-        races_.note(wave, inst, plan.access, pc);
+        races_.note(wave, inst, plan.access, footprint_, pc);
     }
     if (checks_ & kCheckAlignment) {
-        check_alignment(wave, inst, plan.access, pc, reporter_);
+        check_alignment(wave, inst, plan.access, footprint_, pc, reporter_);
     }
 }
 

@@ -23,20 +23,25 @@ class WorkgroupChecks {
     void restart(const Workgroup& group);
     /// `inst` is about to execute; wave.pc is its own address. Throws Fault when a finding ends the launch.
     void before(Wave& wave, const Inst& inst, uint64_t pc) {
+        const Plan& plan = plans_.at(inst, pc);
         if (checks_ & kCheckWaits) {
-            before_waits(wave, inst, pc);
+            if (wave.has_pending_results &&
+                (plan.touched.meets(wave.pending_sgpr, wave.pending_vgpr) || wave.gpr_idx_on)) {
+                check_pending(wave, inst, pc, reporter_);
+            }
+            if (inst.lds_shape.pieces > 0) {
+                lds_.note(wave, inst, pc);
+            }
         }
-        if (checks_ & ~kCheckWaits) {
-            const Plan& plan = plans_.at(inst, pc);
-            if (checks_ & kCheckHazards) {
-                hazards_.note(wave, plan.hazard, pc);
-            }
-            if (plan.is_memory) {
-                before_access(wave, inst, plan, pc);
-            }
-            if (undefined_) {
-                undefined_->note(wave, inst, plan.flow, plan.access, pc);
-            }
+        if (checks_ & kCheckHazards) {
+            hazards_.note(wave, plan.hazard, pc);
+        }
+        footprint_.is_known = false;
+        if (plan.is_memory) {
+            before_access(wave, inst, plan, pc);
+        }
+        if (undefined_ && undefined_->may_concern(wave, plan.touched, plan.flow, footprint_)) {
+            undefined_->note(wave, inst, plan.flow, plan.access, footprint_, pc);
         }
     }
     /// `inst` has executed.
@@ -49,13 +54,12 @@ class WorkgroupChecks {
     void pass_barrier(const Workgroup& group);
 
   private:
-    void before_waits(Wave& wave, const Inst& inst, uint64_t pc);
-
     void before_access(const Wave& wave, const Inst& inst, const Plan& plan, uint64_t pc);
 
     CheckSet checks_;
     Reporter reporter_;
     PlanTable plans_;
+    LdsFootprint footprint_;  // of the instruction that is about to execute, where it has one
     LdsTracker lds_;
     HazardTracker hazards_;
     RaceTracker races_;

@@ -155,10 +155,16 @@ FlowPlan flow_plan(const Inst& inst) {
             plan.flow = Flow::kLoad;
             plan.address_sources = 1 | 2;
             break;
-        case Category::kSalu: plan.flow = Flow::kScalar; break;
+        case Category::kSalu:
+            plan.flow = Flow::kScalar;
+            plan.scalar = scalar_plan(inst);
+            break;
         case Category::kBranch: plan.flow = Flow::kBranch; break;
         default: break;
     }
+    plan.reaches_memory = plan.flow == Flow::kLoad || plan.flow == Flow::kStore || plan.flow == Flow::kLaneAtomic ||
+                          (inst.info->flags & kLds) || inst.info->encoding == Encoding::kScratch;
+    plan.uses_scc = (inst.info->flags & (kReadsScc | kWritesScc)) != 0;
     plan.shadow = inst;
     make_shadow(plan.shadow);
     return plan;

@@ -22,13 +22,35 @@ enum class Flow : uint8_t {
     kBranch,      // takes the way that a scalar says
 };
 
+/// What a scalar operation does to undefined bits.
+enum class ScalarFlow : uint8_t {
+    kAny,            // one makes all of the result undefined
+    kJump,           // s_setpc, s_swappc: the source is an address
+    kConstant,       // the result is defined
+    kMove,
+    kSelect,         // by SCC
+    kMoveIf,         // by SCC; otherwise the destination stays
+    kAnd, kOr, kXor,
+    kShiftLeft, kShiftRight, kShiftRightSigned, kExtract,  // by a defined amount
+};
+
+struct ScalarPlan {
+    ScalarFlow flow = ScalarFlow::kAny;
+    bool writes_exec = false;  // s_*_saveexec, s_*_wrexec: a bitwise operation with EXEC whose result goes there
+    bool inverts_first = false, inverts_second = false, inverts_result = false;
+};
+
 struct FlowPlan {
     Flow flow = Flow::kNone;
+    bool reaches_memory = false;  // its result depends on more than its registers
+    bool uses_scc = false;
+    ScalarPlan scalar;            // of Flow::kScalar
     uint8_t real_sources = 0;     // bit per source that must keep its value for a kShadow handler: shifts, addresses
     uint8_t address_sources = 0;  // bit per source that is an address
     Inst shadow;                  // without modifiers and constants, which are defined
 };
 
 FlowPlan flow_plan(const Inst& inst);
+ScalarPlan scalar_plan(const Inst& inst);
 
 }  // namespace asmevo::emulator

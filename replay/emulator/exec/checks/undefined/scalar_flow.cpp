@@ -23,8 +23,6 @@ Bits fetch_scalar(const Wave& wave, const WaveShadow& shadow, const Operand& ope
     return bits;
 }
 
-bool has(std::string_view name, std::string_view part) { return name.find(part) != name.npos; }
-
 /// AND of two, after the inversions that the operation makes; an undefined bit stays one when inverted.
 uint64_t and_bits(const Bits& a, const Bits& b) {
     return (a.undefined & b.undefined) | (a.undefined & b.value) | (b.undefined & a.value);
@@ -33,27 +31,18 @@ Bits inverted(const Bits& a) { return {~a.value, a.undefined}; }
 
 uint64_t all_if(bool condition) { return condition ? ~uint64_t{0} : 0; }
 
-/// A bitwise operation of two operands, or none. Inverting a result changes neither which bits are undefined nor, for the
-/// caller, whether a defined one is among the others.
-bool bitwise(std::string_view name, Bits a, Bits b, Bits& out) {
-    if (has(name, "andn1") || has(name, "orn1")) {
-        a = inverted(a);
-    } else if (has(name, "andn2") || has(name, "orn2")) {
-        b = inverted(b);
+/// A bitwise operation of two operands; an undefined bit stays one when the result is inverted.
+Bits bitwise(const ScalarPlan& plan, Bits a, Bits b) {
+    a = plan.inverts_first ? inverted(a) : a;
+    b = plan.inverts_second ? inverted(b) : b;
+    Bits out;
+    switch (plan.flow) {
+        case ScalarFlow::kAnd: out = {a.value & b.value, and_bits(a, b)}; break;
+        case ScalarFlow::kOr: out = {a.value | b.value, and_bits(inverted(a), inverted(b))}; break;
+        default: out = {a.value ^ b.value, a.undefined | b.undefined}; break;
     }
-    if (name.starts_with("s_and") || name.starts_with("s_nand_")) {
-        out = {a.value & b.value, and_bits(a, b)};
-    } else if (name.starts_with("s_or") || name.starts_with("s_nor_")) {
-        out = {a.value | b.value, and_bits(inverted(a), inverted(b))};
-    } else if (name.starts_with("s_xor_") || name.starts_with("s_xnor_")) {
-        out = {a.value ^ b.value, a.undefined | b.undefined};
-    } else {
-        return false;
-    }
-    if (name.starts_with("s_n") || name.starts_with("s_xn")) {
-        out.value = ~out.value;
-    }
-    return true;
+    out.value = plan.inverts_result ? ~out.value : out.value;
+    return out;
 }
 
 /// Whether it is unknown that a result is zero: a defined one decides.
@@ -61,26 +50,21 @@ bool is_zero_unknown(const Bits& result) {
     return result.undefined != 0 && (result.value & ~result.undefined) == 0;
 }
 
-bool shifted(std::string_view name, const Bits& a, const Bits& b, bool is_wide, uint64_t& out) {
-    const unsigned amount = static_cast<unsigned>(b.value) & (is_wide ? 63 : 31);
-    if (b.undefined != 0) {
-        return false;
+/// The undefined bits of a shift by a defined amount.
+uint64_t shifted(ScalarFlow flow, uint64_t undefined, uint64_t amount, bool is_wide) {
+    const unsigned by = static_cast<unsigned>(amount) & (is_wide ? 63 : 31);
+    switch (flow) {
+        case ScalarFlow::kShiftLeft: return undefined << by;
+        case ScalarFlow::kShiftRight: return undefined >> by;
+        case ScalarFlow::kShiftRightSigned: {
+            const auto wide = static_cast<int64_t>(undefined);
+            return static_cast<uint64_t>((is_wide ? wide : static_cast<int32_t>(undefined)) >> by);
+        }
+        default: {
+            const unsigned first = amount & 31, width = amount >> 16 & 127;
+            return undefined >> first & (width >= 32 ? 0xffffffffull : (uint64_t{1} << width) - 1);
+        }
     }
-    if (name.starts_with("s_lshl_b")) {
-        out = a.undefined << amount;
-    } else if (name.starts_with("s_lshr_b")) {
-        out = a.undefined >> amount;
-    } else if (name.starts_with("s_ashr_i")) {
-        const uint64_t wide = is_wide ? a.undefined
-                                      : static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(a.undefined)));
-        out = static_cast<uint64_t>(static_cast<int64_t>(wide) >> amount);
-    } else if (name == "s_bfe_u32") {
-        const unsigned first = b.value & 31, width = b.value >> 16 & 127;
-        out = a.undefined >> first & (width >= 32 ? 0xffffffffull : (uint64_t{1} << width) - 1);
-    } else {
-        return false;
-    }
-    return true;
 }
 
 }  // namespace
@@ -102,46 +86,53 @@ void UndefinedTracker::write_scalar(Step& step, uint64_t undefined, int which) {
 
 void UndefinedTracker::flow_scalar(Step& step) {
     const Inst& inst = step.inst;
-    const std::string_view name = inst.info->name;
+    const ScalarPlan& plan = step.plan.scalar;
     WaveShadow& shadow = step.shadow;
     const Bits a = fetch_scalar(step.wave, shadow, inst.src[0], shadow.scc);
     const Bits b = fetch_scalar(step.wave, shadow, inst.src[1], shadow.scc);
-    const bool is_wide = inst.dst[0].dwords == 2;
+    const uint64_t all = inst.dst[0].dwords == 2 ? ~uint64_t{0} : 0xffffffff;
     const bool reads_scc = (inst.info->flags & kReadsScc) && shadow.scc;
-    if (name.starts_with("s_setpc") || name.starts_with("s_swappc")) {
-        if (a.undefined != 0) {
-            report_address(step, {RegSpan::kScalar, inst.src[0].index, inst.src[0].dwords}, -1);
-        }
-        write_scalar(step, 0, 0);
-        return;
-    }
-    Bits out;
+    auto old_destination = [&] { return fetch_scalar(step.wave, shadow, inst.dst[0], false); };
+    uint64_t undefined = 0;
     bool scc = (a.undefined | b.undefined) != 0 || reads_scc;
-    if (has(name, "_saveexec")) {
-        // The destination takes EXEC, which is defined; EXEC and SCC take the operation's result.
-        bitwise(name, a, {step.wave.exec(), 0}, out);
-        check_exec(step, out.undefined);
-        out.undefined = 0;
-        scc = false;
-    } else if (name.starts_with("s_mov_b") || name.starts_with("s_not_b")) {
-        out.undefined = a.undefined;
-    } else if (name.starts_with("s_cselect")) {
-        out.undefined = reads_scc ? ~uint64_t{0} : (step.wave.scc ? a : b).undefined;
-    } else if (name.starts_with("s_cmov")) {
-        const Bits old = fetch_scalar(step.wave, shadow, inst.dst[0], false);
-        out.undefined = reads_scc ? ~uint64_t{0} : (step.wave.scc ? a : old).undefined;
-    } else if (bitwise(name, a, b, out)) {
-        out.value &= is_wide ? ~uint64_t{0} : 0xffffffff;
-        out.undefined &= is_wide ? ~uint64_t{0} : 0xffffffff;
-        scc = is_zero_unknown(out);
-    } else if (!name.starts_with("s_movk") && !name.starts_with("s_getreg") && !name.starts_with("s_getpc") &&
-               !shifted(name, a, b, is_wide, out.undefined)) {
-        const bool is_old_read = (inst.info->flags & kDstIsRead) != 0;
-        const Bits old = is_old_read ? fetch_scalar(step.wave, shadow, inst.dst[0], false) : Bits{};
-        scc = scc || old.undefined != 0;
-        out.undefined = all_if(scc);
+    switch (plan.flow) {
+        case ScalarFlow::kJump:
+            if (a.undefined != 0) {
+                report_address(step, {RegSpan::kScalar, inst.src[0].index, inst.src[0].dwords}, -1);
+            }
+            break;
+        case ScalarFlow::kConstant: break;
+        case ScalarFlow::kMove: undefined = a.undefined; break;
+        case ScalarFlow::kSelect:
+            undefined = reads_scc ? ~uint64_t{0} : (step.wave.scc ? a : b).undefined;
+            break;
+        case ScalarFlow::kMoveIf:
+            undefined = reads_scc ? ~uint64_t{0} : (step.wave.scc ? a : old_destination()).undefined;
+            break;
+        case ScalarFlow::kAnd: case ScalarFlow::kOr: case ScalarFlow::kXor: {
+            // The destination of s_*_saveexec takes EXEC, which is defined. EXEC takes the operation's result; once told of,
+            // that counts as defined in SCC and in the destination of s_*_wrexec too.
+            Bits out = bitwise(plan, a, plan.writes_exec ? Bits{step.wave.exec(), 0} : b);
+            if (plan.writes_exec) {
+                check_exec(step, out.undefined);
+                scc = false;
+                break;
+            }
+            out = {out.value & all, out.undefined & all};
+            undefined = out.undefined;
+            scc = is_zero_unknown(out);
+            break;
+        }
+        default:
+            if (plan.flow != ScalarFlow::kAny && b.undefined == 0) {
+                undefined = shifted(plan.flow, a.undefined, b.value, all == ~uint64_t{0});
+                break;
+            }
+            scc = scc || ((inst.info->flags & kDstIsRead) && old_destination().undefined != 0);
+            undefined = all_if(scc);
+            break;
     }
-    write_scalar(step, is_wide ? out.undefined : out.undefined & 0xffffffff, 0);
+    write_scalar(step, undefined & all, 0);
     if (inst.info->flags & kWritesScc) {
         shadow.scc = scc;
     }
@@ -168,6 +159,41 @@ void UndefinedTracker::check_branch(Step& step) {
         shadow.wave.write64(kVccCode, 0);
         shadow.note_written({RegSpan::kScalar, kVccCode, 2});
     }
+}
+
+ScalarPlan scalar_plan(const Inst& inst) {
+    const std::string_view name = inst.info->name;
+    auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+    auto starts = [&](auto... prefixes) { return (name.starts_with(prefixes) || ...); };
+    ScalarPlan plan;
+    plan.writes_exec = has("_saveexec") || has("_wrexec");
+    if (starts("s_setpc", "s_swappc")) {
+        plan.flow = ScalarFlow::kJump;
+    } else if (starts("s_mov_b", "s_not_b")) {
+        plan.flow = ScalarFlow::kMove;
+    } else if (starts("s_cselect")) {
+        plan.flow = ScalarFlow::kSelect;
+    } else if (starts("s_cmov")) {
+        plan.flow = ScalarFlow::kMoveIf;
+    } else if (starts("s_and", "s_nand_", "s_or", "s_nor_", "s_xor_", "s_xnor_")) {
+        plan.flow = starts("s_and", "s_nand_")  ? ScalarFlow::kAnd
+                    : starts("s_or", "s_nor_") ? ScalarFlow::kOr
+                                               : ScalarFlow::kXor;
+        plan.inverts_first = has("andn1") || has("orn1");
+        plan.inverts_second = has("andn2") || has("orn2");
+        plan.inverts_result = starts("s_n", "s_xn");
+    } else if (starts("s_movk", "s_getreg", "s_getpc")) {
+        plan.flow = ScalarFlow::kConstant;
+    } else if (starts("s_lshl_b")) {
+        plan.flow = ScalarFlow::kShiftLeft;
+    } else if (starts("s_lshr_b")) {
+        plan.flow = ScalarFlow::kShiftRight;
+    } else if (starts("s_ashr_i")) {
+        plan.flow = ScalarFlow::kShiftRightSigned;
+    } else if (name == "s_bfe_u32") {
+        plan.flow = ScalarFlow::kExtract;
+    }
+    return plan;
 }
 
 }  // namespace asmevo::emulator

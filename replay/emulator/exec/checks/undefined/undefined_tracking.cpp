@@ -81,6 +81,7 @@ void WaveShadow::note_written(const RegSpan& span) {
 
 void UndefinedTracker::restart(const Workgroup& group) {
     group_.lds.assign(group.lds.size(), 0xff);
+    lds_blocks_.assign(group.lds.size() / kLdsBlock + 1, 1);
     group_.dispatch = group.dispatch;
     while (waves_.size() < group.waves.size()) {
         waves_.push_back(std::make_unique<WaveShadow>());
@@ -107,20 +108,21 @@ void UndefinedTracker::restart(const Workgroup& group) {
 }
 
 void UndefinedTracker::note(const Wave& wave, const Inst& inst, const FlowPlan& plan,
-                            const AccessShape& access, uint64_t pc) {
+                            const AccessShape& access, const LdsFootprint& footprint, uint64_t pc) {
     if (plan.flow == Flow::kNone) {
         return;
     }
     if (wave.gpr_idx_on && is_indexable(inst)) [[unlikely]] {
-        note_indexed(wave, inst, access, pc);
+        note_indexed(wave, inst, access, footprint, pc);
         return;
     }
-    note_plain(wave, inst, plan, access, pc);
+    note_plain(wave, inst, plan, access, footprint, pc);
 }
 
 /// With the registers that VGPR indexing chooses (s_set_gpr_idx_on) in place of those that the instruction names. Values of
 /// operands do not decide there: any undefined bit counts.
-void UndefinedTracker::note_indexed(const Wave& wave, const Inst& inst, const AccessShape& access, uint64_t pc) {
+void UndefinedTracker::note_indexed(const Wave& wave, const Inst& inst, const AccessShape& access,
+                                    const LdsFootprint& footprint, uint64_t pc) {
     Inst chosen = inst;
     chosen.read_count = chosen.write_count = 0;
     auto choose = [&](Operand& operand, unsigned slot) {
@@ -139,11 +141,11 @@ void UndefinedTracker::note_indexed(const Wave& wave, const Inst& inst, const Ac
     }
     FlowPlan plan = flow_plan(chosen);
     plan.flow = plan.flow == Flow::kShadow || plan.flow == Flow::kAnyHalves ? plan.flow : Flow::kAny;
-    note_plain(wave, chosen, plan, access, pc);
+    note_plain(wave, chosen, plan, access, footprint, pc);
 }
 
-void UndefinedTracker::note_plain(const Wave& wave, const Inst& inst, const FlowPlan& plan,
-                                  const AccessShape& access, uint64_t pc) {
+void UndefinedTracker::note_plain(const Wave& wave, const Inst& inst, const FlowPlan& plan, const AccessShape& access,
+                                  const LdsFootprint& footprint, uint64_t pc) {
     WaveShadow& shadow = *waves_[wave.wave_id];
     const bool reads = std::any_of(inst.reads, inst.reads + inst.read_count,
                                    [&](const RegSpan& span) { return shadow.has_undefined(span); });
@@ -156,7 +158,7 @@ void UndefinedTracker::note_plain(const Wave& wave, const Inst& inst, const Flow
     if (!reads && !writes && !has_memory && !uses_scc && !meets_undefined(wave, inst, plan, access)) {
         return;
     }
-    Step step{wave, inst, plan, access, pc, shadow, plan.shadow};
+    Step step{wave, inst, plan, access, pc, shadow, {}};
     if (plan.address_sources != 0 && reads) {
         check_addresses(step);
     }
@@ -173,6 +175,30 @@ void UndefinedTracker::note_plain(const Wave& wave, const Inst& inst, const Flow
         default: flow_vector(step); break;
     }
     finish(step);
+    const bool is_lds = access.kind == AccessShape::Kind::kLds || access.kind == AccessShape::Kind::kAddtid ||
+                        access.kind == AccessShape::Kind::kFlat;
+    if ((is_lds && access.is_write) || access.loads_to_lds) {
+        look_at_lds(footprint);
+    }
+}
+
+/// What an instruction wrote there may have become defined or undefined.
+void UndefinedTracker::look_at_lds(const LdsFootprint& footprint) {
+    if (!footprint.is_known) {
+        look_at_lds(0, group_.lds.size());
+        return;
+    }
+    for (unsigned piece = 0; piece < 2; ++piece) {
+        look_at_lds(footprint.first[piece], footprint.end[piece]);
+    }
+}
+
+void UndefinedTracker::look_at_lds(size_t first, size_t end) {
+    for (size_t block = first / kLdsBlock; block * kLdsBlock < end; ++block) {
+        const uint8_t* from = &group_.lds[block * kLdsBlock];
+        const size_t bytes = std::min(kLdsBlock, group_.lds.size() - block * kLdsBlock);
+        lds_blocks_[block] = std::any_of(from, from + bytes, [](uint8_t byte) { return byte != 0; });
+    }
 }
 
 /// Bit per active lane in which the operand has an undefined bit.
@@ -227,6 +253,9 @@ void UndefinedTracker::report_address(Step& step, const RegSpan& span, int lane)
 void UndefinedTracker::prepare(Step& step) {
     Wave& wave = step.shadow.wave;
     wave.set_exec(step.wave.exec());
+    if (step.plan.real_sources != 0) {
+        step.with_values = step.plan.shadow;
+    }
     for (int source = 0; source < 4; ++source) {
         if (step.plan.real_sources >> source & 1) {
             substitute(step, source);
@@ -236,7 +265,7 @@ void UndefinedTracker::prepare(Step& step) {
 
 void UndefinedTracker::substitute(Step& step, int source) {
     const Operand& real = step.inst.src[source];
-    Operand& operand = step.with_values.src[source];
+    Operand& operand = step.with_values->src[source];
     if (real.is_vgpr()) {
         const auto spare = static_cast<uint16_t>(kSpare + 2 * source);
         for (unsigned i = 0; i < real.dwords; ++i) {
@@ -265,7 +294,8 @@ void UndefinedTracker::run_handler(Step& step) {
     const uint32_t m0 = shadow.sgpr[kM0Code];
     const bool takes_m0 = (step.inst.info->flags & kReadsM0) != 0;
     shadow.sgpr[kM0Code] = takes_m0 ? step.wave.m0() : m0;
-    step.with_values.run(shadow, step.with_values);
+    const Inst& moving = step.with_values ? *step.with_values : step.plan.shadow;
+    moving.run(shadow, moving);
     shadow.sgpr[kM0Code] = takes_m0 ? m0 : shadow.sgpr[kM0Code];
     const Operand& dst = step.inst.dst[0];
     if (lanes == 0 || !dst) {

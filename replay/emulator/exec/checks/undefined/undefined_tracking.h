@@ -6,10 +6,12 @@
 // when it is left in memory; then it counts as defined, so that one cause gives one finding.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "exec/checks/accesses.h"
 #include "exec/checks/finding.h"
+#include "exec/checks/register_set.h"
 #include "exec/checks/undefined/flow.h"
 #include "exec/checks/undefined/undefined_memory.h"
 #include "exec/vector/operand.h"
@@ -33,8 +35,17 @@ class UndefinedTracker {
 
     /// The workgroup's start state is set up: what still holds the fill pattern was not written.
     void restart(const Workgroup& group);
-    /// An instruction is about to execute.
-    void note(const Wave& wave, const Inst& inst, const FlowPlan& plan, const AccessShape& access, uint64_t pc);
+    /// Whether an instruction could read, write or meet in memory anything undefined. Few can.
+    bool may_concern(const Wave& wave, const RegisterSet& touched, const FlowPlan& plan,
+                     const LdsFootprint& footprint) const {
+        const WaveShadow& shadow = *waves_[wave.wave_id];
+        return wave.gpr_idx_on || touched.meets(shadow.scalar_flags, shadow.vector_flags) ||
+               (shadow.scc && plan.uses_scc) ||
+               (plan.reaches_memory && !(footprint.is_known && is_defined(footprint)));
+    }
+    /// One of those is about to execute.
+    void note(const Wave& wave, const Inst& inst, const FlowPlan& plan, const AccessShape& access,
+              const LdsFootprint& footprint, uint64_t pc);
 
   private:
     /// One instruction at work.
@@ -45,12 +56,25 @@ class UndefinedTracker {
         const AccessShape& access;
         uint64_t pc;
         WaveShadow& shadow;
-        Inst with_values;  // the plan's shadow, with the operands that keep their values
+        std::optional<Inst> with_values;  // the plan's shadow, with the operands that keep their values
     };
 
-    void note_indexed(const Wave& wave, const Inst& inst, const AccessShape& access, uint64_t pc);
+    void note_indexed(const Wave& wave, const Inst& inst, const AccessShape& access, const LdsFootprint& footprint,
+                      uint64_t pc);
     void note_plain(const Wave& wave, const Inst& inst, const FlowPlan& plan, const AccessShape& access,
-                    uint64_t pc);
+                    const LdsFootprint& footprint, uint64_t pc);
+    bool is_defined(const LdsFootprint& footprint) const {
+        uint8_t any = 0;
+        for (unsigned piece = 0; piece < 2; ++piece) {
+            for (uint32_t at = footprint.first[piece]; at < footprint.end[piece]; at += kLdsBlock - at % kLdsBlock) {
+                any |= lds_blocks_[at / kLdsBlock];
+            }
+        }
+        return any == 0;
+    }
+    void look_at_lds(size_t first, size_t end);
+    void look_at_lds(const LdsFootprint& footprint);
+
     void check_addresses(Step& step);
     void report_address(Step& step, const RegSpan& span, int lane);
     void prepare(Step& step);
@@ -88,6 +112,8 @@ class UndefinedTracker {
     UndefinedMemory& memory_;
     UnwrittenView unwritten_;
     Workgroup group_;  // of the shadows: its LDS holds the undefined bits of the real one
+    static constexpr size_t kLdsBlock = 64;
+    std::vector<uint8_t> lds_blocks_;  // 1: it may hold undefined bits
     std::vector<std::unique_ptr<WaveShadow>> waves_;
     std::vector<uint32_t> scratch_;
     Accesses accesses_;
