@@ -90,6 +90,7 @@ class ReplaySession:
             refuse_unrestorable(bundle, k0, kernel, stores)
             facts = describe_regions(bundle, k0, kernel, stores, types or TypeHints())
             old_image = find_old_image(bundle, k0)
+            require_memory(bundle, is_emulated=device.chip is not None)
             self.notes = (*describe_proof(device), *describe_restoration(bundle))
         arch = manifest.dispatch.arch.partition(":")[0]
         if device.chip is not None and device.chip.arch != arch:
@@ -105,6 +106,7 @@ class ReplaySession:
             options=options or OracleOptions(),
             facts=facts,
             is_emulated=device.chip is not None,
+            argument_offsets=tuple(one.offset for one in kernel.arguments if not one.is_hidden),
             old_image=None if old_image is None else (old_image.start, old_image.stop),
         )
         # Out of a candidate's reach: the worker's own memory, which holds what it is compared with.
@@ -113,7 +115,6 @@ class ReplaySession:
         self._timeout_s = timeout_s
         self._held = plan_hold(manifest.regions)
         size = sum(region.size_bytes for region in manifest.regions)
-        require_memory(bundle_path, size)
         self._transfer_s = _TRANSFER_BASE_S + size / _TRANSFER_BYTES_PER_S
         self._worker: WorkerProcess | None = None
         self._k0: ObjectResult | None = None

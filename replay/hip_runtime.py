@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,27 @@ class Kernel:
         geometry = (*grid, *block, dynamic_lds_bytes)
         extra_address = ctypes.addressof(extra)
         _call("hipModuleLaunchKernel", self._function, *geometry, None, None, extra_address)
+
+    def launch_cooperative(
+        self,
+        *,
+        grid: Dimensions,
+        block: Dimensions,
+        dynamic_lds_bytes: int,
+        kernarg: bytes,
+        offsets: Sequence[int],
+    ) -> None:
+        """As `launch`, with all workgroups resident at one time.
+
+        HIP takes no kernarg segment here, but the arguments one by one, whose places in the segment
+        are `offsets`.
+        """
+        segment = ctypes.create_string_buffer(kernarg, max(len(kernarg), 1))
+        base = ctypes.addressof(segment)
+        params = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
+        geometry = (*grid, *block, dynamic_lds_bytes)
+        address = ctypes.addressof(params)
+        _call("hipModuleLaunchCooperativeKernel", self._function, *geometry, None, address)
 
     def find_global(self, name: str) -> tuple[int, int]:
         """Where a variable of the code object is, and its size in bytes."""

@@ -42,6 +42,8 @@ class Job:
     options: OracleOptions
     facts: tuple[RegionFacts, ...]
     is_emulated: bool
+    argument_offsets: tuple[int, ...] = ()
+    """Places of the explicit arguments in the kernarg segment."""
     old_image: tuple[int, int] | None = None
     """Addresses from and to which K0 was loaded in the program; nothing may point there."""
 
@@ -60,7 +62,10 @@ class Job:
         options = OracleOptions.from_json(data.pop("options"))
         image = data.pop("old_image")
         old_image = None if image is None else (int(image[0]), int(image[1]))
-        return cls(**data, options=options, facts=facts, old_image=old_image)
+        offsets = tuple(data.pop("argument_offsets"))
+        return cls(
+            **data, options=options, facts=facts, argument_offsets=offsets, old_image=old_image
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from asmevo.capture.manifest import DispatchRecord
 from asmevo.errors import ReplayError
@@ -31,8 +31,10 @@ class Launcher:
         emit: Emit,
         *,
         is_emulated: bool,
+        argument_offsets: Sequence[int] = (),
     ) -> None:
-        """Nothing is launched yet."""
+        """Nothing is launched yet; a cooperative launch needs the places of the arguments."""
+        self._argument_offsets = argument_offsets
         self._runtime, self._dispatch, self._kernarg = runtime, dispatch, kernarg
         self._emit = emit
         self.report = EmulatorReport(is_emulated=is_emulated)
@@ -64,6 +66,15 @@ class Launcher:
 
     def _queue(self, kernel: Kernel) -> None:
         dispatch = self._dispatch
+        if dispatch.is_cooperative:
+            kernel.launch_cooperative(
+                grid=dispatch.grid,
+                block=dispatch.block,
+                dynamic_lds_bytes=dispatch.dynamic_lds_bytes,
+                kernarg=self._kernarg,
+                offsets=self._argument_offsets,
+            )
+            return
         kernel.launch(
             grid=dispatch.grid,
             block=dispatch.block,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from asmevo.capture.bundle import Bundle
 from asmevo.capture.manifest import Region, RegionKind
@@ -101,17 +100,21 @@ def describe_restoration(bundle: Bundle) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def require_memory(bundle_path: Path, size_bytes: int) -> None:
+def require_memory(bundle: Bundle, *, is_emulated: bool) -> None:
     """Refuse what would drive this machine out of memory: a bundle may claim any size.
 
-    A worker holds every region twice, once to restore it from.
+    What a launch changes is held once more, to compare with; the emulated device's own memory is
+    this machine's as well.
 
     Raises:
         ReplayError: There is not as much.
     """
-    available = available_bytes()
-    if 2 * size_bytes > available:
+    regions = bundle.manifest.regions
+    size = sum(region.size_bytes for region in regions)
+    changed = sum(region.size_bytes for region in regions if region.after != region.before)
+    available, needed = available_bytes(), changed + (size if is_emulated else 0)
+    if needed > available:
         raise ReplayError(
-            f"{bundle_path} restores {size_bytes:,} bytes, which a replay holds twice; "
+            f"{bundle.path} restores {size:,} bytes, for which a replay needs {needed:,}; "
             f"{available:,} are available on this machine"
         )

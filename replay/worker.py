@@ -34,7 +34,12 @@ def _restore(bundle: Bundle, job: Job, emit: Emit) -> Oracle:
     held = plan_hold(bundle.manifest.regions)
     runtime = HipRuntime(is_emulated=job.is_emulated)
     launcher = Launcher(
-        runtime, bundle.manifest.dispatch, bundle.kernarg(), emit, is_emulated=job.is_emulated
+        runtime,
+        bundle.manifest.dispatch,
+        bundle.kernarg(),
+        emit,
+        is_emulated=job.is_emulated,
+        argument_offsets=job.argument_offsets,
     )
     launcher.report.collect_findings(job.options.checks)
     memory = RestoredMemory(bundle, runtime, held, job.old_image)

@@ -35,6 +35,7 @@ def write_small_bundle(
     grid: Dimensions = (1, 1, 1),
     block: Dimensions = (64, 1, 1),
     arch: str = "gfx942",
+    is_cooperative: bool = False,
 ) -> Path:
     """Write a bundle whose arguments are pointers to `buffers`, then `scalars`; its path."""
     pointers = [one.address + one.pointer_offset for one in buffers if one.symbol is None]
@@ -50,6 +51,7 @@ def write_small_bundle(
             dynamic_lds_bytes=0,
             kernarg_bytes=len(kernarg),
             stream=0,
+            is_cooperative=is_cooperative,
         ),
         capture=CaptureFacts(
             tool_version="0.1.0",

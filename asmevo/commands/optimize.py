@@ -76,10 +76,13 @@ def optimize(
     from asmevo.optimizer.run import read_bundles
     from asmevo.optimizer.search import Budget
     from asmevo.replay.device import Device
+    from asmevo.replay.proof import describe_proof
 
     budget = Budget(candidates=max_candidates, seconds=_parse_duration(duration))
     captured = read_bundles(bundles)
     chosen = Device.parse(device, arch=captured.arch)
+    for note in describe_proof(chosen):
+        typer.echo(f"note: {note}", err=True)
     with _show_progress() as progress:
         summary = run_optimize(
             captured,

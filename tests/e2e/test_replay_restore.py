@@ -185,3 +185,28 @@ def test_replay_of_managed_memory_says_what_it_is_restored_as(tmp_path: Path) ->
         "memory",
     )
     assert result.to_json()["notes"] == result.notes
+
+
+@pytest.mark.parametrize("grid", [4, 200_000])
+def test_cooperative_dispatch_is_launched_as_one(tmp_path: Path, grid: int) -> None:
+    x = np.arange(256, dtype=np.float32)
+    bundle = write_small_bundle(
+        tmp_path / "scale.aeb",
+        kernel="scale",
+        code_object=toolchain.link(toolchain.assemble(_SOURCE, "gfx942")),
+        buffers=[
+            Buffer(address=_OUT, before=bytes(1024), after=(2 * x).tobytes()),
+            Buffer(address=_X, before=x.tobytes()),
+        ],
+        scalars=np.float32(2).tobytes(),
+        grid=(grid, 1, 1),
+        is_cooperative=True,
+    )
+
+    result = replay(bundle, [], device=Device.parse("emulated"))
+
+    if grid == 4:
+        assert result.k0.verdict.reasons == ()
+    else:  # more workgroups than the chip holds at one time
+        assert result.k0.verdict.status is Status.RUNTIME_FAILURE
+        assert "hipModuleLaunchCooperativeKernel" in result.k0.verdict.reasons[0]
