@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from asmevo.codeobject.analysis.effect import Access, Effect, MemoryAccess, Space, Unit
 from asmevo.codeobject.analysis.operand import Operands
 from asmevo.codeobject.analysis.register import EXEC, M0, MODE, SCC, VCC, parse_registers
 
 __all__ = ["describe_scalar"]
+
+
+# Bits of MODE (CDNA3 ISA guide, "Mode register").
+_GPR_IDX_EN, _VSKIP = 27, 28
+_MODE_FIELD = re.compile(r"hwreg\(HW_REG_MODE(?:, (?P<first>\d+), (?P<size>\d+))?\)")
 
 
 def _names(*patterns: str) -> frozenset[str]:
@@ -162,6 +169,17 @@ def _describe_scalar_load(base: str, operands: Operands, registers: list[int]) -
     )
 
 
+def _refuse_indexing(field: str) -> None:
+    """MODE holds GPR_IDX_EN and VSKIP, which change what every vector instruction does."""
+    match = _MODE_FIELD.fullmatch(field)
+    if match is None:
+        return
+    first = int(match["first"] or 0)
+    last = first + int(match["size"] or 32) - 1
+    if first <= _VSKIP and last >= _GPR_IDX_EN:
+        raise ValueError("it may switch VGPR indexing on or vector instructions off")
+
+
 def _describe_program_control(base: str, operands: Operands, registers: list[int]) -> Effect | None:
     """Instructions that only INTERNAL logic executes, and those that nothing may cross."""
 
@@ -183,6 +201,7 @@ def _describe_program_control(base: str, operands: Operands, registers: list[int
     elif base == "s_sendmsg":
         reads, writes = M0, 0
     elif base in ("s_setreg_b32", "s_setreg_imm32_b32"):
+        _refuse_indexing(operands.values[0])
         reads, writes = registers[1] | MODE, MODE
     elif base == "s_getreg_b32":
         reads, writes = MODE, registers[0]

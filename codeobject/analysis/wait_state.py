@@ -204,10 +204,13 @@ class WaitState:
         """Take in what may be outstanding on another path; true when that added anything."""
         changed = False
         for counter in Counter:
-            held, issued = self._younger_base[counter], self._issued[counter]
-            for instance, younger in other.younger(counter).items():
-                base = issued - younger
-                if instance not in held or held[instance] < base:
+            held = self._younger_base[counter]
+            oldest = other._issued[counter] - COUNTER_LIMITS[counter]
+            shift = self._issued[counter] - other._issued[counter]
+            for instance, its_base in other._younger_base[counter].items():
+                base = (its_base if its_base > oldest else oldest) + shift
+                known = held.get(instance)
+                if known is None or known < base:
                     held[instance] = base
                     changed = True
             if other.most_outstanding[counter] > self.most_outstanding[counter]:

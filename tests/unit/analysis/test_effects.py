@@ -149,6 +149,8 @@ def test_effect_of_setreg_writes_mode_and_m0_is_read_by_messages() -> None:
         ("s_swappc_b64 s[0:1], s[2:3]", "calls an address in registers"),
         ("s_set_gpr_idx_on s0, gpr_idx(SRC0)", "VGPRs are picked by an index"),
         ("s_movrels_b32 s0, s1", "SGPRs are picked by an index"),
+        ("s_setreg_b32 hwreg(HW_REG_MODE), s0", "may switch VGPR indexing on"),
+        ("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 20, 8), 0", "may switch VGPR indexing on"),
         ("s_setvskip s0, 0", "may switch vector instructions off"),
         ("global_load_dword v0, v1, null", "reserved scalar register"),
         ("s_frobnicate_b32 s0, s1", "not in the tables of effects"),
@@ -156,3 +158,8 @@ def test_effect_of_setreg_writes_mode_and_m0_is_read_by_messages() -> None:
 )
 def test_effect_that_cannot_be_known_says_why(text: str, reason: str) -> None:
     assert reason in (effect(text).unknown or "")
+
+
+@pytest.mark.parametrize("field", ["HW_REG_MODE, 0, 8", "HW_REG_MODE, 23, 4", "HW_REG_TRAPSTS"])
+def test_setreg_that_cannot_switch_indexing_on_is_understood(field: str) -> None:
+    assert effect(f"s_setreg_imm32_b32 hwreg({field}), 0x3").unknown is None
