@@ -61,7 +61,10 @@ class Llvm:
     def start(self) -> None:
         """Initialize the target."""
         for part in ("TargetInfo", "Target", "TargetMC", "Disassembler", "AsmParser", "AsmPrinter"):
-            getattr(self._library, f"LLVMInitializeAMDGPU{part}")()
+            # A library that only decodes lacks the last ones.
+            initialize = getattr(self._library, f"LLVMInitializeAMDGPU{part}", None)
+            if initialize is not None:
+                initialize()
         text, size = ctypes.c_char_p, ctypes.c_size_t
         self._new_decoder = self.declare(
             "LLVMCreateDisasmCPU", _pointer, text, text, _pointer, ctypes.c_int, _pointer, _pointer

@@ -269,7 +269,8 @@ def _image(code_object: CodeObject) -> list[tuple[object, ...]]:
             *(one.address, one.offset, one.size, one.data),
         )
         for one in code_object.sections
-        if one.is_allocated
+        # Newer linkers name the rest of the last relocated page; it has no bytes in the file.
+        if one.is_allocated and one.name != ".relro_padding"
     ]
 
 
