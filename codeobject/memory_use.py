@@ -47,6 +47,8 @@ class _Step:
     teaches: bool
     """True when it may make a register a constant, or switch lanes off or on."""
     writes: RegisterSet
+    is_plain: bool
+    """True when it only writes registers."""
 
 
 @functools.lru_cache(maxsize=65536)
@@ -59,16 +61,22 @@ def _step_of(name: str, operands: str, needs_bytes: bool) -> _Step:
     is_flat = name.startswith("flat_")
     is_lds = name.startswith("ds_") and name not in _LANE_MOVES
     is_known = effect.unknown is None
+    uses_lds = is_lds or is_flat or "_lds_" in name or " lds" in operands
+    # Buffer descriptors may point at scratch, too: gfx90a's stack is reached that way.
+    uses_scratch = is_flat or name.startswith(("scratch_", "buffer_", "tbuffer_"))
+    forgets = effect.is_terminator or not is_known
+    teaches = is_known and (
+        bool(effect.writes & EXEC) or effect.base in _VECTOR_CONSTANTS | _SCALAR_CONSTANTS
+    )
     return _Step(
         effect=effect,
-        uses_lds=is_lds or is_flat or "_lds_" in name or " lds" in operands,
-        # Buffer descriptors may point at scratch, too: gfx90a's stack is reached that way.
-        uses_scratch=is_flat or name.startswith(("scratch_", "buffer_", "tbuffer_")),
+        uses_lds=uses_lds,
+        uses_scratch=uses_scratch,
         reaches_lds=is_known and is_lds,
         reaches_scratch=is_known and name.startswith("scratch_"),
-        forgets=effect.is_terminator or not is_known,
-        teaches=is_known
-        and (bool(effect.writes & EXEC) or effect.base in _VECTOR_CONSTANTS | _SCALAR_CONSTANTS),
+        forgets=forgets,
+        teaches=teaches,
+        is_plain=not (uses_lds or uses_scratch or forgets or teaches),
         writes=effect.writes if is_known else 0,
     )
 
@@ -82,6 +90,8 @@ def find_memory_use(instructions: Sequence[Instruction], targets: Iterable[int])
     lds_end = scratch_end = 0
     for one in instructions:
         step = _step_of(one.mnemonic, one.operands, one.needs_bytes)
+        if step.is_plain and not known & step.writes and one.id not in stops:
+            continue
         use_lds = use_lds or step.uses_lds
         use_scratch = use_scratch or step.uses_scratch
         if step.forgets or one.id in stops:

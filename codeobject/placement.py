@@ -6,15 +6,18 @@ keep their bytes, branches and pc-relative sequences get their distances.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from asmevo.codeobject.branch import END_LABEL, is_direct_branch, label_of
 from asmevo.codeobject.encoder import Encoding, encode
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.listing import Listing
+from asmevo.codeobject.listing_identity import Identity
 from asmevo.errors import AssemblerError
 
 __all__ = ["PC_RELATIVE", "Placement", "place_instructions"]
@@ -79,58 +82,94 @@ def place_instructions(listing: Listing) -> Placement:
     Raises:
         AssemblerError: LLVM refuses an added instruction, or one that has bytes is not K0's.
     """
-    _refuse_tampering(listing)
-    added = [one for one in listing.instructions if not one.data]
-    encodings = encode(added, listing.arch)
+    origin = _read_origin(Identity(listing.origin or listing))
+    instructions = listing.instructions
+    others = [one for one in instructions if id(one) not in origin.identities]
+    _refuse_tampering(others, origin.instructions)
+    encodings = encode([one for one in others if not one.data], listing.arch)
+    pieces = [one.data or encodings[one.id].data for one in instructions]
+    offsets, code = _lay_out(listing, [one.id for one in instructions], pieces)
+    special = [
+        one for one in instructions if id(one) in origin.special or id(one) not in origin.identities
+    ]
+    return Placement(
+        offsets=offsets,
+        code=code,
+        branches=tuple(one for one in special if _is_labelled(one)),
+        pc_relative=tuple(one for one in special if _is_pc_relative(one)),
+        encodings=encodings,
+    )
+
+
+def _lay_out(
+    listing: Listing, ids: Sequence[int], pieces: Sequence[bytes]
+) -> tuple[dict[int | None, int], bytes]:
+    """Offsets by id and the code, with padding where a symbol asks for alignment."""
     alignments: dict[int | None, int] = {}
     for symbol in listing.symbols:
         if symbol.alignment > 4:
             most = alignments.get(symbol.first_id, 4)
             alignments[symbol.first_id] = max(symbol.alignment, most)
+    places = dict(zip(ids, range(len(ids)), strict=True)) if alignments else {}
+    cuts = sorted((places[one], by) for one, by in alignments.items() if one is not None)
     offsets: dict[int | None, int] = {}
     parts: list[bytes] = []
-    branches: list[Instruction] = []
-    pc_relative: list[Instruction] = []
-    offset = 0
-    for one in listing.instructions:
-        identifier, data = one.id, one.data
-        if identifier in alignments:
-            padding = -offset % alignments[identifier]
-            parts.append(_NOP * (padding // 4))
-            offset += padding
-        offsets[identifier] = offset
-        if not data:
-            data = encodings[identifier].data
-        parts.append(data)
-        offset += len(data)
-        operands = one.operands
-        if one.target is not None or operands.endswith(END_LABEL):
-            if is_direct_branch(one.mnemonic) and not one.needs_bytes:
-                branches.append(one)
-        elif "@" in operands and not one.needs_bytes and PC_RELATIVE.search(operands):
-            pc_relative.append(one)
-    padding = -offset % alignments.get(None, 4)
-    parts.append(_NOP * (padding // 4))
-    offsets[None] = offset + padding
-    return Placement(
-        offsets=offsets,
-        code=b"".join(parts),
-        branches=tuple(branches),
-        pc_relative=tuple(pc_relative),
-        encodings=encodings,
+    offset = start = 0
+    for end, alignment in (*cuts, (len(ids), alignments.get(None, 4))):
+        steps = itertools.accumulate(map(len, pieces[start:end]), initial=offset)
+        # The last step is where the next piece begins: no id for it here.
+        offsets.update(zip(ids[start:end], steps, strict=False))
+        code = b"".join(pieces[start:end])
+        offset += len(code)
+        padding = -offset % alignment
+        parts += [code, _NOP * (padding // 4)]
+        offset, start = offset + padding, end
+    offsets[None] = offset
+    return offsets, b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Origin:
+    """What is known of a recovered listing for all its edits."""
+
+    instructions: tuple[Instruction, ...]
+    identities: frozenset[int]
+    """`id()` of each instruction: an edit keeps the objects that it does not change."""
+    special: frozenset[int]
+    """Of branches and pc-relative additions."""
+
+
+@lru_cache(maxsize=4)
+def _read_origin(key: Identity) -> _Origin:
+    instructions = key.listing.instructions
+    return _Origin(
+        instructions=instructions,
+        identities=frozenset(map(id, instructions)),
+        special=frozenset(
+            id(one) for one in instructions if _is_labelled(one) or _is_pc_relative(one)
+        ),
     )
 
 
-def _refuse_tampering(listing: Listing) -> None:
+def _is_labelled(one: Instruction) -> bool:
+    """True for a direct branch that names its target by label."""
+    has_label = one.target is not None or one.operands.endswith(END_LABEL)
+    return has_label and not one.needs_bytes and is_direct_branch(one.mnemonic)
+
+
+def _is_pc_relative(one: Instruction) -> bool:
+    if "@" not in one.operands or one.needs_bytes:
+        return False
+    return PC_RELATIVE.search(one.operands) is not None
+
+
+def _refuse_tampering(others: Sequence[Instruction], known: Sequence[Instruction]) -> None:
     """An instruction with bytes stands for what was decoded from them: only the target of a branch
     may be another one."""
-    known = listing.origin.instructions if listing.origin else listing.instructions
-    for one in listing.instructions:
+    for one in others:
         if not one.data:
             continue
         was = known[one.id] if one.id < len(known) else None
-        if one is was:
-            continue
         if was is None or one != replace(was, operands=one.operands, target=one.target):
             raise AssemblerError(f"instruction {one.id} `{one.text}` has bytes of another one")
         if one.operands != was.operands and not _is_retargeted(one, was):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from asmevo.codeobject.analysis.register import (
@@ -23,9 +24,6 @@ _VGPR_BASE: Final = 256
 _AGPR_BASE: Final = 512
 _FILE_SIZE: Final = 256
 _NUMBERED_SGPRS: Final = 102
-# Kinds of access, as bits behind those of all registers.
-_FLAT_ACCESS: Final = 1 << 1024
-_SCRATCH_ACCESS: Final = 1 << 1025
 # These read VCC without naming it.
 _READS_VCC: Final = ("v_div_fmas_", "s_cbranch_vcc")
 
@@ -63,20 +61,20 @@ def find_register_use(
     Raises:
         CodeObjectError: an operand names a register that does not exist.
     """
-    named: RegisterSet = 0
-    reasons = list(open_ends)
-    for one in instructions:
-        registers, reason = _use_of(one.mnemonic, one.operands)
-        named |= registers
-        if reason:
-            reasons.append(reason)
+    code = tuple(instructions)
+    operands = [one.operands for one in code]
+    mnemonics = [one.mnemonic for one in code]
+    named = functools.reduce(operator.or_, map(_registers_of, mnemonics, operands), 0)
+    kinds = tuple(dict.fromkeys(mnemonics))
+    reasons = [*open_ends, *filter(None, map(_open_end_of, kinds))]
     return RegisterUse(
         vgprs=_count(named, _VGPR_BASE, _FILE_SIZE),
         agprs=_count(named, _AGPR_BASE, _FILE_SIZE),
         sgprs=_count(named & SGPR_MASK, 0, _NUMBERED_SGPRS),
         uses_vcc=bool(named & VCC),
-        uses_flat_scratch=bool(named & (FLAT_SCRATCH | _SCRATCH_ACCESS)),
-        uses_flat=bool(named & _FLAT_ACCESS),
+        uses_flat_scratch=any(one.startswith("scratch_") for one in kinds)
+        or bool(named & FLAT_SCRATCH),
+        uses_flat=any(one.startswith("flat_") for one in kinds),
         open_ends=tuple(dict.fromkeys(reasons)),
     )
 
@@ -86,23 +84,20 @@ def is_register_indexing(mnemonic: str) -> bool:
     return "movrel" in mnemonic or mnemonic.startswith("s_set_gpr_idx_")
 
 
-@lru_cache(maxsize=65536)
-def _use_of(mnemonic: str, operands: str) -> tuple[RegisterSet, str]:
-    """Registers named, and why others may be used."""
+def _open_end_of(mnemonic: str) -> str:
+    """Why the instruction may use registers that it does not name; empty when it cannot."""
+    if is_register_indexing(mnemonic):
+        return f"{mnemonic} reaches registers by number"
+    return "it holds words that are not decoded" if mnemonic == ".long" else ""
+
+
+@functools.lru_cache(maxsize=65536)
+def _registers_of(mnemonic: str, operands: str) -> RegisterSet:
     try:
         named = parse_registers(operands)
     except ValueError as error:
         raise CodeObjectError(f"{mnemonic}: {error}") from error
-    if mnemonic.startswith(_READS_VCC):
-        named |= VCC
-    if mnemonic.startswith(("flat_", "scratch_")):
-        named |= _FLAT_ACCESS if mnemonic.startswith("flat_") else _SCRATCH_ACCESS
-    reason = ""
-    if is_register_indexing(mnemonic):
-        reason = f"{mnemonic} reaches registers by number"
-    elif mnemonic == ".long":
-        reason = "it holds words that are not decoded"
-    return named, reason
+    return named | VCC if mnemonic.startswith(_READS_VCC) else named
 
 
 def _count(named: RegisterSet, base: int, size: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import struct
 from collections.abc import Mapping, Sequence
@@ -95,10 +94,11 @@ def _set_bits(data: bytearray, at: int, mask: int, value: int) -> None:
 
 
 def _write_metadata(source: CodeObject, plans: Sequence[KernelPlan]) -> dict[str, Any]:
-    tree: dict[str, Any] = copy.deepcopy(dict(source.metadata))
-    for entry, plan in zip(tree["amdhsa.kernels"], plans, strict=True):
-        entry.update(_counts(entry, plan))
-    return tree
+    entries = source.metadata["amdhsa.kernels"]
+    changed = [
+        {**entry, **_counts(entry, plan)} for entry, plan in zip(entries, plans, strict=True)
+    ]
+    return {**source.metadata, "amdhsa.kernels": changed}
 
 
 def _counts(entry: Mapping[str, Any], plan: KernelPlan) -> dict[str, int]:
