@@ -21,7 +21,7 @@ from asmevo.codeobject.process import Finished, run_tool
 from asmevo.codeobject.target import ELF_MACHINE_AMDGPU, elf_flags
 from asmevo.errors import AssemblerError
 
-__all__ = ["Decoded", "decode"]
+__all__ = ["Decoded", "decode", "parse_lines"]
 
 _MAX_CRASHES: Final = 16
 _OBJDUMP_LINE = re.compile(
@@ -61,23 +61,24 @@ def decode(tool: Tool, data: bytes, processor: str) -> list[Decoded]:
 
 def _decode_in_service(service: LlvmService, data: bytes, processor: str) -> list[Decoded]:
     try:
-        return _parse_lines(service.request(b"d", processor, data), 0)
+        return parse_lines(service.request(b"d", processor, data), 0)
     except LibraryCrash:
         pass
     decoded: list[Decoded] = []
     start = 0
     for _ in range(_MAX_CRASHES + 1):
         try:
-            return decoded + _parse_lines(service.request(b"c", processor, data[start:]), start)
+            return decoded + parse_lines(service.request(b"c", processor, data[start:]), start)
         except LibraryCrash as crash:
-            decoded += _parse_lines(crash.partial, start)
+            decoded += parse_lines(crash.partial, start)
             start = decoded[-1].offset + decoded[-1].size if decoded else 0
             decoded.append(Decoded(offset=start, size=4, text=""))
             start += 4
     raise AssemblerError(f"LLVM's decoder crashes on more than {_MAX_CRASHES} words of this code")
 
 
-def _parse_lines(answer: bytes, offset: int) -> list[Decoded]:
+def parse_lines(answer: bytes, offset: int) -> list[Decoded]:
+    """Read the worker's lines for code that begins at `offset`."""
     decoded = []
     for line in answer.decode("ascii", "replace").splitlines():
         size, _, text = line.partition("\t")

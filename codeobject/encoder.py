@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from asmevo.codeobject.branch import is_direct_branch
-from asmevo.codeobject.decoder import decode
-from asmevo.codeobject.elf import Section, read_elf
+from asmevo.codeobject.decoder import Decoded, decode, parse_lines
+from asmevo.codeobject.elf import read_elf
 from asmevo.codeobject.instruction import Instruction
 from asmevo.codeobject.llvm import Role, find_tool
 from asmevo.codeobject.llvm_service import LibraryCrash, LibraryError, find_service
@@ -66,42 +66,42 @@ def _placeable_text(one: Instruction) -> str:
 
 
 def _encode(texts: Sequence[str], arch: str) -> list[Encoding]:
-    processor, _ = parse_target_id(arch)
     source = f'\t.section {_SECTION},"ax",@progbits\n' + "".join(f"\t{one}\n" for one in texts)
-    sections = {one.name: one for one in read_elf(_assemble(source, texts, arch)).sections}
-    if f".rela{_SECTION}" in sections:
-        raise AssemblerError(f"an instruction names a symbol: {' / '.join(texts)[:200]}")
-    tool = find_tool(Role.DISASSEMBLER, minimum_llvm(processor))
-    section: Section = sections[_SECTION]
-    decoded = decode(tool, section.data, processor)
+    code, decoded = _assemble(source, texts, arch)
     if len(decoded) != len(texts) or not all(one.text for one in decoded):
         raise AssemblerError(f"not decoded as {len(texts)} instructions: {texts[0][:120]}")
     encodings = []
     for one in decoded:
         mnemonic, _, operands = one.text.partition(" ")
-        data = section.data[one.offset : one.offset + one.size]
+        data = code[one.offset : one.offset + one.size]
         encodings.append(Encoding(data=data, mnemonic=mnemonic, operands=operands))
     return encodings
 
 
-def _assemble(source: str, texts: Sequence[str], arch: str) -> bytes:
-    """The relocatable object of `source`, which holds `texts` from its second line on."""
+def _assemble(source: str, texts: Sequence[str], arch: str) -> tuple[bytes, list[Decoded]]:
+    """The bytes of `source`, which holds `texts` from its second line on, and their decoding."""
     processor, _ = parse_target_id(arch)
-    library = find_tool(Role.DISASSEMBLER, minimum_llvm(processor)).library
-    # Features (xnack, sramecc) change no encoding, but LLVM-C wants them in another place.
-    if library and find_service(library).can_assemble:
+    tool = find_tool(Role.DISASSEMBLER, minimum_llvm(processor))
+    # Features (xnack, sramecc) change no encoding.
+    if tool.library and find_service(tool.library).can_assemble:
         try:
-            return find_service(library).request(b"a", processor, source.encode())
+            answer = find_service(tool.library).request(b"e", processor, source.encode())
         except LibraryError as error:
             line, _, reason = str(error).partition("\n")[0].partition(" ")
             errors = [(int(line), reason)]
         except LibraryCrash as error:
             raise AssemblerError(f"LLVM crashed on `{' / '.join(texts)[:200]}`") from error
+        else:
+            end = 4 + int.from_bytes(answer[:4], "little")
+            return answer[4:end], parse_lines(answer[end:], 0)
     else:
         assembly = try_assemble(source, arch)
-        if not assembly.errors:
-            return assembly.object
         errors = [*assembly.errors]
+        if not errors:
+            sections = {one.name: one.data for one in read_elf(assembly.object).sections}
+            if f".rela{_SECTION}" not in sections:
+                return sections[_SECTION], decode(tool, sections[_SECTION], processor)
+            errors = [(1, "it names a symbol")]
     number, message = errors[0]
-    shown = texts[number - 2] if 2 <= number < len(texts) + 2 else texts[0]
+    shown = texts[number - 2] if 2 <= number < len(texts) + 2 else " / ".join(texts)
     raise AssemblerError(f"{message}: `{shown[:120]}`")

@@ -31,6 +31,8 @@ _WORKER: Final = Path(__file__).parent / "llvm_worker.py"
 _REQUEST: Final = struct.Struct("<cII")
 _FRAME: Final = struct.Struct("<cI")
 _MAX_ANSWER_BYTES: Final = 1 << 30
+_PROBE: Final = b'.section .asmevo.code,"ax",@progbits\ns_nop 0\n'
+_PROBE_ANSWER: Final = bytes.fromhex("04000000 000080bf") + b"4\ts_nop 0"
 _TIMEOUT_S: Final = 60.0
 # LLVM keeps a little of every request; a fresh process now and then bounds the sum.
 _MAX_REQUESTS: Final = 20_000
@@ -84,8 +86,8 @@ class LlvmService:
         """True when the library assembles too; asked once."""
         if self._assembles is None:
             try:
-                probe = self.request(b"a", "gfx942", b"s_nop 0\n") if self.is_usable else b""
-                self._assembles = probe.startswith(b"\x7fELF")
+                probe = self.request(b"e", "gfx942", _PROBE) if self.is_usable else b""
+                self._assembles = probe == _PROBE_ANSWER
             except (LibraryCrash, LibraryError, AssemblerError):
                 self._assembles = False
         return self._assembles

@@ -5,11 +5,12 @@ LLVM's decoder crashes on some words, and its assembler may end the process it r
 package: `llvm_worker.py LIBRARY --version`, or `llvm_worker.py LIBRARY` to serve requests from
 standard input until it ends.
 
-Request: kind (`v` version, `d` decode, `c` decode with care, `a` assemble), size of the processor's
+Request: kind (`v` version, `d` decode, `c` decode with care, `e` encode), size of the processor's
 name and of the contents (32 bits each), both. Answer: frames of kind and size. `k` ends one that
 went well, `e` one that did not. Decoding gives a line for each instruction, its size and its text,
 or `4` where LLVM cannot decode; with care, each line is a frame of its own (`p`), so that what came
-before a crash is known. Assembling gives the relocatable object, or `LINE MESSAGE` for every error.
+before a crash is known. Encoding takes assembly text that fills one section, `.asmevo.code`, and
+gives its size (32 bits), its contents and their decoding, or `LINE MESSAGE` for every error.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 _TRIPLE = b"amdgcn-amd-amdhsa"
 _REQUEST = struct.Struct("<cII")
 _FRAME = struct.Struct("<cI")
+_SIZE = struct.Struct("<I")
+_SECTION = b".asmevo.code"
 # LLVMDisassembler_Option_SetInstrComments: LLVM's doubts about an instruction are comments.
 _COMMENTS = 8
 # LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault, LLVMObjectFile.
@@ -94,8 +97,8 @@ class Llvm:
             size = size or 4
             at, left, offset = at + size, left - size, offset + size
 
-    def assemble(self, cpu: bytes, source: bytes) -> tuple[bytes, bytes]:
-        """The relocatable object of assembly text, or error lines."""
+    def encode(self, cpu: bytes, source: bytes) -> tuple[bytes, bytes]:
+        """Contents of the section that assembly text fills, or error lines."""
         machine = self._machine(cpu)
         context = self.declare("LLVMContextCreate", _pointer)()
         self._errors.clear()
@@ -125,11 +128,36 @@ class Llvm:
         if has_failed:
             self._errors.append(b"1 " + ctypes.string_at(message))
             return b""
-        start = self.declare("LLVMGetBufferStart", _pointer, _pointer)(buffer)
-        size = self.declare("LLVMGetBufferSize", ctypes.c_size_t, _pointer)(buffer)
-        data = ctypes.string_at(start, size)
+        return b"" if self._errors else self._read_section(context, buffer)
+
+    def _read_section(self, context: int, buffer: Any) -> bytes:
+        """Contents of our section in the object that `buffer` holds."""
+        message = _pointer()
+        binary = self.declare("LLVMCreateBinary", _pointer, _pointer, _pointer, _pointer)(
+            buffer, context, ctypes.byref(message)
+        )
+        if not binary:
+            self._errors.append(b"1 " + ctypes.string_at(message))
+            return b""
+        section = self.declare("LLVMObjectFileCopySectionIterator", _pointer, _pointer)(binary)
+        is_end = self.declare(
+            "LLVMObjectFileIsSectionIteratorAtEnd", ctypes.c_int, _pointer, _pointer
+        )
+        name_of = self.declare("LLVMGetSectionName", ctypes.c_char_p, _pointer)
+        contents = b""
+        while not is_end(binary, section):
+            name = name_of(section)
+            if name == b".rela" + _SECTION:
+                self._errors.append(b"1 it names a symbol")
+            elif name == _SECTION:
+                size = self.declare("LLVMGetSectionSize", ctypes.c_uint64, _pointer)(section)
+                place = self.declare("LLVMGetSectionContents", _pointer, _pointer)(section)
+                contents = ctypes.string_at(place, size)
+            self.declare("LLVMMoveToNextSection", None, _pointer)(section)
+        self.declare("LLVMDisposeSectionIterator", None, _pointer)(section)
+        self.declare("LLVMDisposeBinary", None, _pointer)(binary)
         self.declare("LLVMDisposeMemoryBuffer", None, _pointer)(buffer)
-        return data
+        return contents
 
     def _machine(self, cpu: bytes) -> int:
         if cpu not in self._machines:
@@ -172,9 +200,10 @@ def serve(llvm: Llvm) -> None:
         try:
             if kind == b"v":
                 answer(b"k", llvm.version().encode())
-            elif kind == b"a":
-                made, errors = llvm.assemble(cpu, data)
-                answer(b"e" if errors else b"k", errors or made)
+            elif kind == b"e":
+                code, errors = llvm.encode(cpu, data)
+                lines = b"" if errors else b"\n".join(llvm.decode(cpu, code))
+                answer(b"e" if errors else b"k", errors or _SIZE.pack(len(code)) + code + lines)
             elif kind == b"c":
                 for line in llvm.decode(cpu, data):
                     answer(b"p", line + b"\n")
