@@ -31,9 +31,10 @@ SUPPORTED_ARCHS = ("gfx90a", "gfx942", "gfx950")
 _LANE_READS = ("v_readlane_b32", "v_readfirstlane_b32")
 _LANE_OPERATIONS = (*_LANE_READS, "v_writelane_b32")
 _PACKED = ("v_pk_", "v_fma_mix", "v_dot2_", "v_dot4_", "v_dot8_")
-# Which of the gfx950 conversions with a scale forward late depends on their operands: all are here.
+# Conversions that fill a part of their destination; op_sel says which, so not all need it.
 _PACKED_CONVERTS = re.compile(
-    r"v_cvt_(?:pk|sr)_(?:fp8|bf8)_f32|v_cvt_sr_b?f16_f32|v_cvt_scalef32_\w+|v_ashr_pk_[iu]8_i32"
+    r"v_cvt_(?:pk|sr)_(?:fp8|bf8)_f32|v_cvt_sr_b?f16_f32|v_ashr_pk_[iu]8_i32"
+    r"|v_cvt_scalef32_(?:sr_)?(?:pk_)?(?:fp8|bf8|fp4)_b?f(?:16|32)|v_cvt_scalef32_f16_(?:fp8|bf8)"
 )
 
 

@@ -27,14 +27,17 @@ class DeadCode:
         thinned = view
         for block in program.order:
             bounds = program.blocks[block]
+            left = bounds.end - bounds.start
             for position in range(bounds.start, bounds.end):
                 reason = _find_reason(view, position)
-                if reason is None:
+                # A block that is left empty is gone, and control flow is another.
+                if reason is None or left == 1:
                     continue
                 instruction = program.instructions[position]
                 edit = Delete(ids=(instruction.id,))
                 if not thinned.can_vanish(thinned.program.position_of[instruction.id]):
                     continue
+                left -= 1
                 thinned = view_kernel(apply_edits(thinned.listing, (edit,)), view.kernel)
                 yield Proposal(
                     mutator=self.id,

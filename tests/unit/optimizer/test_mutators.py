@@ -345,3 +345,21 @@ def test_schedule_of_a_block_with_loads_in_flight_at_its_end_keeps_their_queue()
         for proposal in BlockSchedule(policy).propose(view):
             listing = apply_edits(view.listing, proposal.edits)
             assert not list(find_static_faults(view, view_kernel(listing, "work")))
+
+
+def test_dead_code_leaves_no_block_empty() -> None:
+    body = """
+    v_mov_b32 v1, 0
+    s_cbranch_scc0 .Lnext
+    v_mov_b32 v2, 1
+    .Lnext:
+    v_mov_b32 v3, 0
+    """
+
+    proposals = propose(DeadCode(), body)
+
+    assert [proposal.sites for proposal in proposals] == [(0,), (3,)]
+    assert texts_of(apply_and_rebuild(body, proposals)) == [
+        "s_cbranch_scc0 .L2",
+        "v_mov_b32_e32 v2, 1",
+    ]
