@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from asmevo.codeobject.analysis.effects import effect_of
 from asmevo.codeobject.analysis.register import (
     FLAT_SCRATCH,
     SGPR_MASK,
@@ -24,6 +25,7 @@ _VGPR_BASE: Final = 256
 _AGPR_BASE: Final = 512
 _FILE_SIZE: Final = 256
 _NUMBERED_SGPRS: Final = 102
+_SETS_MODE: Final = "s_setreg_"
 # These read VCC without naming it.
 _READS_VCC: Final = ("v_div_fmas_", "s_cbranch_vcc")
 
@@ -67,6 +69,12 @@ def find_register_use(
     named = functools.reduce(operator.or_, map(_registers_of, mnemonics, operands), 0)
     kinds = tuple(dict.fromkeys(mnemonics))
     reasons = [*open_ends, *filter(None, map(_open_end_of, kinds))]
+    if any(kind.startswith(_SETS_MODE) for kind in kinds):
+        reasons += [
+            f"{one.mnemonic} reaches registers by number"
+            for one in code
+            if one.mnemonic.startswith(_SETS_MODE) and is_register_indexing(one)
+        ]
     return RegisterUse(
         vgprs=_count(named, _VGPR_BASE, _FILE_SIZE),
         agprs=_count(named, _AGPR_BASE, _FILE_SIZE),
@@ -79,14 +87,21 @@ def find_register_use(
     )
 
 
-def is_register_indexing(mnemonic: str) -> bool:
-    """True for instructions that pick registers by a number in M0 or in an SGPR."""
+def is_register_indexing(one: Instruction) -> bool:
+    """True where registers are picked by a number in M0 or in an SGPR, from here on or at once."""
+    if one.mnemonic.startswith(_SETS_MODE):
+        # GPR_IDX_EN is a bit of MODE; the tables of effects refuse what may set it.
+        return effect_of(one).unknown is not None
+    return _picks_by_number(one.mnemonic)
+
+
+def _picks_by_number(mnemonic: str) -> bool:
     return "movrel" in mnemonic or mnemonic.startswith("s_set_gpr_idx_")
 
 
 def _open_end_of(mnemonic: str) -> str:
     """Why the instruction may use registers that it does not name; empty when it cannot."""
-    if is_register_indexing(mnemonic):
+    if _picks_by_number(mnemonic):
         return f"{mnemonic} reaches registers by number"
     return "it holds words that are not decoded" if mnemonic == ".long" else ""
 

@@ -176,7 +176,7 @@ def _refuse_new_indexing(listing: Listing, before: CodeNeed, after: CodeNeed) ->
 
 
 def _is_open(one: Instruction) -> bool:
-    return is_register_indexing(one.mnemonic) or one.mnemonic in ("s_swappc_b64", "s_setpc_b64")
+    return is_register_indexing(one) or one.mnemonic in ("s_swappc_b64", "s_setpc_b64")
 
 
 def _group_segment(listing: Listing, kernel: Kernel, before: CodeNeed, after: CodeNeed) -> int:

@@ -157,11 +157,20 @@ def test_agprs_do_not_move_under_registers_reached_by_number() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["s_set_gpr_idx_on s7, gpr_idx(SRC0)", "s_swappc_b64 s[2:3], s[4:5]"]
+    "text",
+    [
+        "s_set_gpr_idx_on s7, gpr_idx(SRC0)",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 27, 1), 1",
+        "s_swappc_b64 s[2:3], s[4:5]",
+    ],
 )
 def test_new_reach_by_number_or_pointer_is_refused(exact: Listing, text: str) -> None:
     with pytest.raises(ResourceRefusal, match="cannot be recomputed"):
         compute_resources(exact.insert_after(0, [text]), "kernel")
+
+
+def test_other_modes_may_be_set(exact: Listing) -> None:
+    rebuild_listing(exact.insert_after(0, ["s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0xf"]))
 
 
 def test_functions_called_count_for_the_kernel() -> None:
