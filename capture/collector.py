@@ -41,6 +41,7 @@ __all__ = ["Collector", "Observer", "Target", "collect"]
 
 _POLL_S = 0.001
 _EXIT_S = 2.0
+_READ_AHEAD_S = 2.0  # at most, for code objects that are loaded already
 _RETRY_S = 0.02  # after a launch that could not be captured
 _MAX_REFUSALS = 50  # in a row, until a kernel is given up
 _SETTLE_S = 1.0  # a glob with wildcards waits so long for further kernels
@@ -143,6 +144,7 @@ class Collector:
         if options.policy is Policy.TOUCHED and helpers.tracer is not None:
             self._search = PageSearch(helpers.tracer, self._writer, self._control)
         self._state = _State()
+        self._generation = 1  # of the target's modules; another one with each that is unloaded
         self._is_stopped = threading.Event()
 
     def stop(self) -> None:
@@ -165,6 +167,7 @@ class Collector:
     def run(self) -> CaptureResult:
         """Capture, as `collect` says."""
         self._configure()
+        self._target.objects.read_ahead(_READ_AHEAD_S)
         self._target.hook()
         deadline = time.monotonic() + self._options.timeout_s
         self._control.set_state(State.ARMED)
@@ -270,6 +273,9 @@ class Collector:
 
     def _answer(self, record: Record, name: str, key: tuple[int, int]) -> None:
         """Find the code object of a function and tell the hot path its layout."""
+        if self._generation != record.generation:
+            self._generation = int(record.generation)
+            self._target.objects.forget()
         candidates = self._target.objects.find_kernels(name)
         loaded = locate_kernel(
             candidates,
@@ -311,6 +317,8 @@ class Collector:
             path = self._write_bundle(record, variant)
             if path is not None:
                 self._note_captured(record, name, variant, path)
+            else:
+                self._control.take_back_shape(record)
         self._answer_wanted(record, variant)
 
     def _write_bundle(self, record: Record, variant: _Variant) -> Path | None:

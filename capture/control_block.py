@@ -41,7 +41,7 @@ __all__ = [
     "map_shared",
 ]
 
-CONTROL_VERSION = 3
+CONTROL_VERSION = 4
 MAX_GLOBS = 64
 MAX_GLOB_BYTES = 1024
 MAX_FUNCTIONS = 4096
@@ -63,6 +63,7 @@ MAX_REASON_BYTES = 256
 _F_GET_SEALS = 1034
 _NEEDED_SEALS = 0x2 | 0x4  # shrink, grow
 _STATE_OFFSET = 4
+_SHAPE_TAKEN_BACK = 1
 _DEADLINE_OFFSET = 16
 
 
@@ -208,7 +209,7 @@ class Record(ctypes.Structure):
         graph_node=ctypes.c_int32,
         memory_pointer_count=_u32,
         absent_count=_u32,
-        reserved=_u32,
+        shape=ctypes.c_int32,
         reason=ctypes.c_char * MAX_REASON_BYTES,
         name=ctypes.c_char * MAX_NAME_BYTES,
         kernarg=ctypes.c_uint8 * MAX_KERNARG_BYTES,
@@ -334,6 +335,11 @@ class ControlBlock:
         for index, (address, size, layout) in enumerate(ranges[:count]):
             self.fields.wanted_ranges[index] = _WantedRange(address, size, layout)
         self.fields.wanted_range_count = count
+
+    def take_back_shape(self, record: Record) -> None:
+        """The dispatch was not kept: another one of its shape is wanted."""
+        if 0 < record.shape <= MAX_TAKEN_SHAPES:
+            self.fields.taken_shapes[record.shape - 1] = _SHAPE_TAKEN_BACK
 
     def answer(self, record: Record, verdict: Verdict, layout: int = 0) -> None:
         """Store the verdict on the record's function; it counts until a module is unloaded."""

@@ -56,6 +56,22 @@ class LoadedObjects:
         self._memory = memory
         self._debug_addresses = tuple(debug_addresses)
         self._parsed: dict[str, CodeObject | None] = {}
+        self._known: dict[tuple[int, str], CodeObject | None] = {}
+
+    def read_ahead(self, limit_s: float) -> None:
+        """Read what is loaded now, for so long at most: questions come while a launch waits."""
+        deadline = time.monotonic() + limit_s
+        try:
+            for bias, uri in self._read_lists():
+                if time.monotonic() > deadline:
+                    return
+                self._get(bias, uri)
+        except TargetError as error:
+            _log.info("%s", error)
+
+    def forget(self) -> None:
+        """Objects were unloaded: others may stand where they stood."""
+        self._known.clear()
 
     def find_kernels(self, name: str) -> tuple[LoadedKernel, ...]:
         """All kernels of this name that are loaded now.
@@ -65,29 +81,24 @@ class LoadedObjects:
         """
         found: list[LoadedKernel] = []
         for bias, uri in self._read_lists():
-            data = self._read_object(uri)
-            if data is not None:
-                found.extend(self._kernels_of(data, name, bias))
+            if code_object := self._get(bias, uri):
+                found.extend(_kernels_of(code_object, name, bias))
         # Where there is a list, what it does not name is not loaded, whatever memory still holds.
         return tuple(found) if self._debug_addresses else self._find_in_memory(name)
 
-    def _kernels_of(self, data: bytes, name: str, bias: int | None) -> Iterator[LoadedKernel]:
-        code_object = self._parse(data) if name.encode() in data else None
-        for kernel in code_object.kernels if code_object else ():
-            if code_object and kernel.name == name:
-                yield LoadedKernel(
-                    code_object=code_object,
-                    kernel=kernel,
-                    load_bias=bias or 0,
-                    is_placed=bias is not None,
-                )
+    def _get(self, bias: int, uri: str) -> CodeObject | None:
+        if (bias, uri) not in self._known:
+            data = self._read_object(uri)
+            self._known[bias, uri] = None if data is None else self._parse(data)
+        return self._known[bias, uri]
 
     def _find_in_memory(self, name: str) -> tuple[LoadedKernel, ...]:
         """The last resort: slow, and does not tell where an object was loaded."""
         _log.info("no list has a code object with %s: searching the memory", name[:80])
         found = {}
         for image in find_images(self._memory):
-            for one in self._kernels_of(image, name, None):
+            code_object = self._parse(image) if name.encode() in image else None
+            for one in _kernels_of(code_object, name, None) if code_object else ():
                 found[one.code_object.sha256] = one
         return tuple(found.values())
 
@@ -154,3 +165,14 @@ class LoadedObjects:
                 _log.info("a loaded code object is not understood: %s", error)
                 self._parsed[key] = None
         return self._parsed[key]
+
+
+def _kernels_of(code_object: CodeObject, name: str, bias: int | None) -> Iterator[LoadedKernel]:
+    for kernel in code_object.kernels:
+        if kernel.name == name:
+            yield LoadedKernel(
+                code_object=code_object,
+                kernel=kernel,
+                load_bias=bias or 0,
+                is_placed=bias is not None,
+            )

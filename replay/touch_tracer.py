@@ -25,7 +25,7 @@ _ATTEMPTS = 6  # processes until one has the captured addresses free
 class TouchTracer:
     """Keeps a worker for each architecture; use as a context manager, from any threads."""
 
-    def __init__(self, *, timeout_s: float = 60.0) -> None:
+    def __init__(self, *, timeout_s: float = 30.0) -> None:
         """Nothing is started yet; `timeout_s` is of one execution."""
         self._timeout_s = timeout_s
         self._lock = threading.Lock()

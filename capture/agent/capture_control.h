@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 // Raise with every change of a structure below or of an exported function.
-enum { CONTROL_VERSION = 3 };
+enum { CONTROL_VERSION = 4 };
 
 enum {
     MAX_GLOBS = 64,
@@ -158,7 +158,8 @@ struct capture_record {
     int32_t device;      // ordinal; -1: unknown
     int32_t graph_node;  // -1: no graph
     uint32_t memory_pointer_count;
-    uint32_t absent_count, reserved;
+    uint32_t absent_count;
+    int32_t shape;  // 1 + its place among the taken ones; 0: none
     char reason[MAX_REASON_BYTES];
     char name[MAX_NAME_BYTES];
     uint8_t kernarg[MAX_KERNARG_BYTES];

@@ -77,6 +77,7 @@ static const struct {
     {HIP_SLOT_LAUNCH_KERNEL_EX_C, "hipLaunchKernelExC"},
     {HIP_SLOT_DRV_LAUNCH_KERNEL_EX, "hipDrvLaunchKernelEx"},
     {HIP_SLOT_MODULE_LOAD_FAT_BINARY, "hipModuleLoadFatBinary"},
+    {HIP_SLOT_LIBRARY_UNLOAD, "hipLibraryUnload"},
 };
 
 // Functions every libamdhip64 has; spread over the table, so that a shifted layout cannot pass.

@@ -78,6 +78,7 @@ enum hip_slot {
     HIP_SLOT_LAUNCH_KERNEL_EX_C = 474,
     HIP_SLOT_DRV_LAUNCH_KERNEL_EX = 475,
     HIP_SLOT_MODULE_LOAD_FAT_BINARY = 486,
+    HIP_SLOT_LIBRARY_UNLOAD = 498,
 };
 
 struct hip_table {

@@ -260,7 +260,8 @@ static void note_taken(struct capture_control* control) {
     __atomic_store_n(&entry->due, record->call + (control->every ? control->every : 1),
                      __ATOMIC_RELAXED);
     if (control->takes_shapes) {
-        shape_take(control, shape_of(record, &control->layouts[entry->layout], entry->layout));
+        const struct capture_layout* layout = &control->layouts[entry->layout % MAX_LAYOUTS];
+        record->shape = 1 + shape_take(control, shape_of(record, layout, entry->layout));
     }
 }
 

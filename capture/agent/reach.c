@@ -5,168 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allocation.h"
 #include "host_memory.h"
 #include "memory_map.h"
+#include "pointer_scan.h"
 #include "ranges.h"
 #include "runtime.h"
 
 enum {
-    FIRST_ADDRESS = 1 << 16,           // smaller values are numbers
+    FIRST_ADDRESS = 1 << 16,  // smaller values are numbers
     PAGE_BYTES = 4096,
     PAGEABLE_WINDOW_BYTES = 16 << 20,  // of memory whose true extent nobody tells us
     HIP_ERROR_INVALID_VALUE = 1,
-    // Pointers in memory: steps from the arguments, and questions to the runtime.
-    SCAN_DEPTH = 3,
-    SCAN_QUESTIONS = 4096,
-    SCAN_PIECE_BYTES = 64 << 10,
-    MAX_PIECES = 4096,  // of a segment of virtual memory, on each side
 };
-
-// Flags of hipHostMalloc and hipExtMallocWithFlags.
-enum { FLAG_DEVICE_FINE_GRAINED = 1, FLAG_HOST_COHERENT = 1 << 30 };
-static const unsigned kFlagHostNonCoherent = 1u << 31;
-
-// In memory, where most words are data: addresses that a 64-bit program can have for allocations.
-static const uint64_t kFirstMappedAddress = 1ull << 32, kAddressEnd = 1ull << 48;
-
-static enum coherence coherence_of(const struct hip_table* table, uint64_t pointer,
-                                   struct runtime_memory memory) {
-    if (memory.type == MEMORY_DEVICE) {
-        return memory.flags & FLAG_DEVICE_FINE_GRAINED ? COHERENCE_FINE : COHERENCE_COARSE;
-    }
-    if (memory.flags & kFlagHostNonCoherent) {
-        return COHERENCE_COARSE;
-    }
-    if (memory.type == MEMORY_HOST && memory.flags & FLAG_HOST_COHERENT) {
-        return COHERENCE_FINE;
-    }
-    switch (runtime_coherency_mode(table, pointer & ~(uint64_t)(PAGE_BYTES - 1), PAGE_BYTES)) {
-        case 0:
-            return COHERENCE_FINE;
-        case 1:
-            return COHERENCE_COARSE;
-        default:
-            return COHERENCE_UNKNOWN;
-    }
-}
-
-// What a record's regions are looked for with.
-struct reach {
-    const struct hip_table* table;
-    const struct capture_control* control;
-    struct capture_record* record;
-    uint64_t layout;  // index
-};
-
-static enum region_kind kind_of(struct runtime_memory memory) {
-    switch (memory.type) {
-        case MEMORY_HOST:
-            return KIND_PINNED_HOST;
-        case MEMORY_MANAGED:
-            return KIND_MANAGED;
-        default:
-            return KIND_DEVICE;
-    }
-}
-
-// Allocators that grow a segment map one piece of memory behind another into addresses that they
-// reserved (torch's expandable segments): such pieces belong together, and a tensor may lie across
-// two. The runtime tells each on its own.
-static void extend_virtual(const struct hip_table* table, uint64_t* base, uint64_t* size) {
-    uint64_t next, next_size;
-    if (!runtime_is_virtual(table, *base)) {
-        return;
-    }
-    for (int i = 0; i < MAX_PIECES; ++i) {
-        if (!runtime_address_range(table, *base + *size, &next, &next_size) ||
-            next != *base + *size || !runtime_is_virtual(table, next)) {
-            break;
-        }
-        *size += next_size;
-    }
-    for (int i = 0; i < MAX_PIECES; ++i) {
-        if (!runtime_address_range(table, *base - 1, &next, &next_size) ||
-            next + next_size != *base || !runtime_is_virtual(table, next)) {
-            break;
-        }
-        *base = next;
-        *size += next_size;
-    }
-}
-
-// The allocation that holds `value`; false if the runtime knows none.
-static bool find_allocation(const struct hip_table* table, uint64_t value,
-                            struct capture_region* range) {
-    uint64_t base, size;
-    if (!runtime_address_range(table, value, &base, &size)) {
-        return false;
-    }
-    extend_virtual(table, &base, &size);
-    const struct runtime_memory memory = runtime_memory_of(table, value);
-    *range = (struct capture_region){
-        .address = base,
-        .size = size,
-        .kind = kind_of(memory),
-        .coherence = coherence_of(table, value, memory),
-        .allocation = base,
-        .allocation_size = size,
-    };
-    return true;
-}
-
-// Of an allocation that is too large: the ranges that are wanted.
-static int add_wanted(const struct reach* reach, const struct capture_region* whole) {
-    struct capture_record* record = reach->record;
-    const struct capture_control* control = reach->control;
-    for (uint32_t i = 0; i < record->absent_count; ++i) {
-        if (record->absent[i].address == whole->address) {
-            return 0;
-        }
-    }
-    if (record->absent_count == MAX_ABSENT) {
-        snprintf(record->reason, sizeof record->reason, "it reaches more than %d large allocations",
-                 MAX_ABSENT);
-        return -1;
-    }
-    record->absent[record->absent_count++] = *whole;
-    for (uint32_t i = 0; i < control->wanted_range_count && i < MAX_WANTED_RANGES; ++i) {
-        const struct capture_wanted_range* wanted = &control->wanted_ranges[i];
-        struct capture_region range = *whole;
-        range.address = wanted->address;
-        range.size = wanted->size;
-        if (wanted->layout == reach->layout && wanted->address >= whole->address &&
-            wanted->size <= whole->size &&
-            wanted->address - whole->address <= whole->size - wanted->size &&
-            ranges_add(record, &range) != 0) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-// Whether the allocation that holds `value` is known; what of it is to be captured becomes regions.
-// Returns -1 with the record's reason set where they are too many.
-static int add_allocation(const struct reach* reach, uint64_t value, bool* is_known) {
-    struct capture_region whole;
-    *is_known = find_allocation(reach->table, value, &whole);
-    if (!*is_known) {
-        return 0;
-    }
-    if (reach->control->whole_bytes != 0 && whole.size > reach->control->whole_bytes) {
-        return add_wanted(reach, &whole);
-    }
-    const uint64_t window_bytes = reach->control->window_bytes;
-    if (window_bytes != 0) {
-        const uint64_t base = whole.address, size = whole.size;
-        uint64_t start = value - base > window_bytes ? value - window_bytes : base;
-        const uint64_t end =
-            base + size - value > window_bytes ? value + window_bytes : base + size;
-        start = start & ~(uint64_t)(PAGE_BYTES - 1);
-        whole.address = start < base ? base : start;
-        whole.size = end - whole.address;
-    }
-    return ranges_add(reach->record, &whole);
-}
 
 // Memory of the host that is in no allocation of the runtime's: an unregistered malloc chunk, or
 // a window of the mapping behind the pointer.
@@ -208,7 +59,7 @@ static int reach_arguments(const struct reach* reach, bool* is_pointer) {
             if (value < FIRST_ADDRESS || is_half) {
                 continue;
             }
-            if (add_allocation(reach, value, &is_known) != 0) {
+            if (allocation_add(reach, value, &is_known) != 0) {
                 return -1;
             }
             if (is_known) {
@@ -251,106 +102,19 @@ static int reach_host_arguments(struct capture_record* record, const struct capt
     return 0;
 }
 
-// A search for pointers in memory: places to look at, in the order in which they were found.
-struct scan {
-    const struct reach* reach;
-    uint64_t places[MAX_MEMORY_POINTERS];
-    uint32_t place_count, question_count;
-};
-
-static void add_place(struct scan* scan, uint64_t place) {
-    for (uint32_t i = 0; i < scan->place_count; ++i) {
-        if (scan->places[i] == place) {
-            return;
-        }
-    }
-    if (scan->place_count < MAX_MEMORY_POINTERS) {
-        scan->places[scan->place_count++] = place;
-    }
-}
-
-// Whether all of what the word leads to may be captured beside what is there.
-static bool has_room(const struct reach* reach, uint64_t value) {
-    struct capture_region whole;
-    if (!find_allocation(reach->table, value, &whole)) {
-        return false;
-    }
-    const struct capture_control* control = reach->control;
-    if (control->window_bytes != 0 ||
-        (control->whole_bytes != 0 && whole.size > control->whole_bytes)) {
-        return true;
-    }
-    const uint64_t used = ranges_bytes(reach->record);
-    return used <= control->max_bytes && whole.size <= control->max_bytes - used;
-}
-
-// A word of memory that may be a pointer. What leads to more memory than may be captured is taken
-// for data: the word may be one by chance.
-static void look_at_word(struct scan* scan, uint64_t at, uint64_t value) {
-    struct capture_record* record = scan->reach->record;
-    bool is_known = true;
-    if (value < kFirstMappedAddress || value >= kAddressEnd ||
-        record->memory_pointer_count == MAX_MEMORY_POINTERS) {
-        return;
-    }
-    if (ranges_find(record, value) < 0) {
-        if (scan->question_count == SCAN_QUESTIONS) {
-            return;
-        }
-        ++scan->question_count;
-        if (!has_room(scan->reach, value) ||
-            add_allocation(scan->reach, value, &is_known) != 0 || !is_known) {
-            return;
-        }
-    }
-    record->memory_pointers[record->memory_pointer_count++] =
-        (struct capture_memory_pointer){at, value};
-    add_place(scan, value & ~7ull);
-}
-
-static void scan_place(struct scan* scan, uint64_t place) {
-    static uint64_t piece[SCAN_PIECE_BYTES / 8];  // whoever scans holds the record
-    const struct capture_record* record = scan->reach->record;
-    void* stream = (void*)record->stream;
-    const int index = ranges_find(record, place);
-    if (index < 0 || record->regions[index].kind == KIND_PAGEABLE_HOST) {
-        return;
-    }
-    const struct capture_region* region = &record->regions[index];
-    const uint64_t room = region->address + region->size - place;
-    const uint64_t limit = scan->reach->control->scan_bytes;
-    uint64_t bytes = room < limit ? room : limit;
-    bytes = bytes < SCAN_PIECE_BYTES ? bytes / 8 * 8 : SCAN_PIECE_BYTES;
-    if (bytes == 0 ||
-        runtime_copy(scan->reach->table, piece, place, bytes, stream) != HIP_SUCCESS ||
-        runtime_synchronize(scan->reach->table, stream) != HIP_SUCCESS) {
-        return;
-    }
-    for (uint64_t i = 0; i < bytes / 8; ++i) {
-        look_at_word(scan, place + 8 * i, piece[i]);
-    }
-}
-
 static void reach_through_memory(const struct reach* reach, const struct capture_layout* layout,
                                  const bool* is_pointer) {
-    static struct scan scan;
-    const struct capture_record* record = reach->record;
-    scan.reach = reach;
-    scan.place_count = scan.question_count = 0;
-    for (uint32_t at = 0; at + 8 <= record->kernarg_bytes; at += 4) {
+    static uint64_t places[MAX_KERNARG_BYTES / 4 + MAX_VARIABLES];
+    uint32_t count = 0;
+    for (uint32_t at = 0; at + 8 <= reach->record->kernarg_bytes; at += 4) {
         if (is_pointer[at / 4]) {
-            add_place(&scan, (kernarg_value(record, at) + 7) & ~7ull);
+            places[count++] = kernarg_value(reach->record, at);
         }
     }
     for (uint32_t i = 0; i < layout->variable_count && i < MAX_VARIABLES; ++i) {
-        add_place(&scan, (layout->variables[i].address + 7) & ~7ull);
+        places[count++] = layout->variables[i].address;
     }
-    uint32_t done = 0;
-    for (int depth = 0; depth < SCAN_DEPTH; ++depth) {
-        for (const uint32_t end = scan.place_count; done < end; ++done) {
-            scan_place(&scan, scan.places[done]);
-        }
-    }
+    pointer_scan(reach, places, count);
 }
 
 int reach_regions(const struct hip_table* table, struct capture_record* record,

@@ -24,7 +24,7 @@ uint64_t shape_of(const struct capture_record* record, const struct capture_layo
             hash = add(hash, record->kernarg + offset, size);
         }
     }
-    return hash == 0 ? 1 : hash;
+    return hash > SHAPE_TAKEN_BACK ? hash : hash + 2;
 }
 
 // Its place in the table, or the free one where it belongs; -1: neither.
@@ -32,7 +32,7 @@ static int find(const struct capture_control* control, uint64_t shape) {
     for (uint64_t probe = 0; probe < MAX_PROBES; ++probe) {
         const uint64_t at = (shape + probe) % MAX_TAKEN_SHAPES;
         const uint64_t found = __atomic_load_n(&control->taken_shapes[at], __ATOMIC_RELAXED);
-        if (found == shape || found == 0) {
+        if (found == shape || found == SHAPE_FREE) {
             return (int)at;
         }
     }
@@ -45,11 +45,10 @@ bool shape_is_taken(const struct capture_control* control, uint64_t shape) {
     return at < 0 || __atomic_load_n(&control->taken_shapes[at], __ATOMIC_RELAXED) == shape;
 }
 
-bool shape_take(struct capture_control* control, uint64_t shape) {
+int shape_take(struct capture_control* control, uint64_t shape) {
     const int at = find(control, shape);
-    if (at < 0) {
-        return false;
+    if (at >= 0) {
+        __atomic_store_n(&control->taken_shapes[at], shape, __ATOMIC_RELAXED);
     }
-    __atomic_store_n(&control->taken_shapes[at], shape, __ATOMIC_RELAXED);
-    return true;
+    return at;
 }

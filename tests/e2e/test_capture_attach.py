@@ -281,3 +281,20 @@ def test_process_under_a_debugger_is_refused(program: Program, tmp_path: Path) -
     assert code == 1
     assert "is being traced by process" in errors
     assert program.finish() > 0
+
+
+def test_heaviest_kernels_are_captured_once_for_each_shape(
+    program: Program, tmp_path: Path
+) -> None:
+    code, output, errors = capture(
+        *(program.process.pid, "--top", "1", "--watch", "500ms", "--shapes", "--for", "8s"),
+        *("-o", str(tmp_path), "--json"),
+    )
+
+    assert code == 0, errors
+    factors = []
+    for item in json.loads(output)["bundles"]:
+        with open_bundle(Path(item["path"])) as bundle:
+            assert bundle.manifest.dispatch.kernel == "scale"
+            factors.append(struct.unpack_from("=f", bundle.kernarg(), 16)[0])
+    assert sorted(factors) == [2.0, 3.0, 4.0, 5.0]  # each thread has one of its own

@@ -18,7 +18,7 @@ from asmevo.codeobject import toolchain
 from asmevo.replay.device import Device
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("ASMEVO_CAPTURE_KILLS", "4"))  # scripts/kill_captures: 50
+KILLS = int(os.environ.get("ASMEVO_CAPTURE_KILLS", "2"))  # scripts/kill_captures: 50
 LONGEST_S = 4.0  # from the start of the tool to its death: attaching alone takes 0.5 to 2
 
 

@@ -38,6 +38,12 @@ class FakeObjects:
     def __init__(self, kernels: list[LoadedKernel]) -> None:
         self.kernels = kernels
 
+    def read_ahead(self, limit_s: float) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
+
     def find_kernels(self, name: str) -> tuple[LoadedKernel, ...]:
         return tuple(one for one in self.kernels if one.kernel.name == name)
 

@@ -189,6 +189,18 @@ def test_shapes_are_captured_once_each(target: Target) -> None:
     assert taken == [True, False, True, False, False, True]  # pointers make no shape
 
 
+def test_shape_whose_dispatch_was_not_kept_is_captured_again(target: Target) -> None:
+    block = target.open("add_one")
+    block.fields.takes_shapes = 1
+    arm_for_capture(target, block)
+
+    assert take(target, block, u64(0), u64(0), ctypes.c_uint32(0))
+    block.take_back_shape(block.fields.record)
+
+    assert take(target, block, u64(0), u64(0), ctypes.c_uint32(0))
+    assert not take(target, block, u64(0), u64(0), ctypes.c_uint32(0))
+
+
 def test_argument_that_varies_makes_no_shape(target: Target) -> None:
     block = target.open("add_one")
     block.fields.takes_shapes = 1

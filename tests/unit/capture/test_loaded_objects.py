@@ -126,3 +126,21 @@ def test_list_without_an_end_is_refused(memory: ProcessMemory) -> None:
 
     with pytest.raises(TargetError, match="cannot be read"):
         open_list(memory, fake).find_kernels("scale")
+
+
+def test_object_in_place_of_an_unloaded_one_is_read_once_that_is_known(
+    memory: ProcessMemory, scale_objects: tuple[bytes, bytes]
+) -> None:
+    first, second = scale_objects
+    image = ctypes.create_string_buffer(first, max(len(first), len(second)))
+    fake = FakeList([in_memory(image)])
+    objects = open_list(memory, fake)
+    objects.read_ahead(10)
+    ctypes.memmove(image, second, len(second))
+
+    before = objects.find_kernels("scale")
+    objects.forget()
+    after = objects.find_kernels("scale")
+
+    assert [one.code_object.data for one in before] == [first]
+    assert [one.code_object.data for one in after] == [second]
