@@ -49,6 +49,10 @@ def encode(instructions: Iterable[Instruction], arch: str) -> dict[int, Encoding
         AssemblerError: LLVM refuses one, or makes several instructions of it.
     """
     texts = {one.id: _placeable_text(one) for one in instructions}
+    for text in texts.values():
+        # A second line could be a directive.
+        if not text.isprintable():
+            raise AssemblerError(f"not one instruction: {text[:80]!r}")
     missing = [text for text in dict.fromkeys(texts.values()) if (arch, text) not in _cache]
     if missing:
         for text, encoding in zip(missing, _encode(missing, arch), strict=True):

@@ -148,3 +148,12 @@ def test_rebuild_of_an_edit_takes_no_process(
     monkeypatch.setattr("asmevo.codeobject.process.subprocess.Popen", None)
 
     rebuild_listing(listing.insert_after(place, ["s_nop 2"]))
+
+
+@pytest.mark.parametrize("text", ['0\n.incbin "/etc/passwd"', "0\r.text", "0\t1"])
+def test_encode_of_more_than_a_line_is_refused(build_object: Any, text: str) -> None:
+    listing = recover(build_object("scale"))
+    one = dataclasses.replace(listing.instructions[0], mnemonic="s_nop", operands=text, data=b"")
+
+    with pytest.raises(AssemblerError, match="not one instruction"):
+        encoder.encode([one], "gfx942")
