@@ -108,9 +108,10 @@ class RandomKernel:
     output, 512 bytes a row, in rows 2 to 4.
     """
 
-    def __init__(self, seed: int) -> None:
-        """Make it."""
+    def __init__(self, seed: int, arch: str) -> None:
+        """Make it; gfx90a has no GLOBAL loads into LDS."""
         self._source = random.Random(seed)
+        self._loads = [one for one in _LOADS if arch != "gfx90a" or "load_lds" not in one[1]]
         self._labels = 0
         self._pending: list[str] = []
         self.lines: list[str] = []
@@ -150,7 +151,7 @@ class RandomKernel:
             elif kind < 0.26 and depth < 3:
                 self._write_branch(depth)
             elif kind < 0.45:
-                register, text = self._source.choice(_LOADS)
+                register, text = self._source.choice(self._loads)
                 self._write(text, loads=register)
             elif kind < 0.8:
                 self._write(self._source.choice(_VECTOR_OPERATIONS))

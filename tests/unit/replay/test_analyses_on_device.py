@@ -26,7 +26,7 @@ from asmevo.codeobject.listing import Listing
 from asmevo.codeobject.rebuild import rebuild_listing
 from asmevo.codeobject.recover import recover
 
-ARCH = "gfx942"
+ARCHS = ("gfx942", "gfx950", "gfx90a")
 LANES = 116
 OPTIONS = KernelOptions(lds=2048, block=(LANES, 1, 1))
 ROW_WORDS = 128
@@ -36,15 +36,20 @@ VECTORS, SCALARS = parse_registers("v[10:17] a[0:3]"), parse_registers("s[20:27]
 SETTLE = ("s_waitcnt vmcnt(0) lgkmcnt(0)", "s_nop 15")
 
 
+def build_random(seed: int) -> bytes:
+    arch = ARCHS[seed % len(ARCHS)]
+    return build_kernel(arch, RandomKernel(seed, arch).body, 2, OPTIONS)
+
+
 def analyse(seed: int) -> KernelAnalysis:
-    data = build_kernel(ARCH, RandomKernel(seed).body, 2, OPTIONS)
-    return analyse_kernel(recover(data), "kernel")
+    return analyse_kernel(recover(build_random(seed)), "kernel")
 
 
 def outputs(listing: Listing) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     values = np.random.default_rng(5).integers(0, 2**32, ROWS * ROW_WORDS, dtype=np.uint32)
     buffers = [np.zeros(ROWS * ROW_WORDS, np.uint32), values]
-    return run_code_object(ARCH, rebuild_listing(listing), buffers, OPTIONS)[0]
+    arch = listing.source.target
+    return run_code_object(arch, rebuild_listing(listing), buffers, OPTIONS)[0]
 
 
 def editable_positions(analysis: KernelAnalysis) -> list[int]:

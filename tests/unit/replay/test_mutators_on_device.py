@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_runner import build_kernel
-from random_kernels import RandomKernel
-from test_analyses_on_device import ARCH, OPTIONS, outputs
+from test_analyses_on_device import build_random, outputs
 
 from asmevo.codeobject.rebuild import rebuild_listing
 from asmevo.codeobject.recover import recover
@@ -17,7 +15,7 @@ from asmevo.optimizer.proposal import apply_edits
 
 def view_without_hazards(seed: int) -> KernelView:
     """A random kernel with the nops that its hazards need."""
-    listing = recover(build_kernel(ARCH, RandomKernel(seed).body, 2, OPTIONS))
+    listing = recover(build_random(seed))
     view = view_kernel(listing, "kernel")
     while view.hazards:
         missing = {one.consumer: one.required - one.actual for one in view.hazards}
