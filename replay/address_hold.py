@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from asmevo import native
+from asmevo.errors import MissingToolError
 from asmevo.replay.layout import Mapping as MemoryMapping
 from asmevo.replay.layout import Memory
 
 __all__ = [
     "AddressTakenError",
+    "check_held",
     "find_holder",
     "hold_environment",
     "map_at",
@@ -24,6 +26,7 @@ __all__ = [
     "write_ranges",
 ]
 
+_VARIABLE = "ASMEVO_REPLAY_HOLD"
 _ATTEMPTS = 32
 """Layouts that a worker tries; each costs the start of the program without Python's."""
 
@@ -89,7 +92,7 @@ def hold_environment(environment: Mapping[str, str], ranges: int, results: int) 
     return {
         **environment,
         "LD_PRELOAD": ":".join(libraries),
-        "ASMEVO_REPLAY_HOLD": f"{ranges} {results} {_ATTEMPTS - 1}",
+        _VARIABLE: f"{ranges} {results} {_ATTEMPTS - 1}",
     }
 
 
@@ -109,6 +112,20 @@ def map_at(address: int, size_bytes: int, *, accessible: bool) -> None:
         unmap(got, size_bytes)  # a kernel without MAP_FIXED_NOREPLACE takes the address as a hint
         raise AddressTakenError(address, size_bytes)
     raise AddressTakenError(address, size_bytes, why=os.strerror(code))
+
+
+def check_held() -> None:
+    """In a worker: make sure that the hold has run.
+
+    Raises:
+        MissingToolError: The dynamic linker did not load it: a path with a blank or a colon, or
+            another machine's library.
+    """
+    if _VARIABLE in os.environ:  # the library takes it away
+        raise MissingToolError(
+            "the library that keeps captured addresses free was not loaded",
+            hint=f"the path {native.hold_library()} must hold neither blanks nor colons",
+        )
 
 
 def unmap(address: int, size_bytes: int) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from asmevo.capture.bundle import Bundle, open_bundle
 from asmevo.errors import AsmevoError
-from asmevo.replay.address_hold import AddressTakenError
+from asmevo.replay.address_hold import AddressTakenError, check_held
 from asmevo.replay.hip_runtime import HipRuntime
 from asmevo.replay.job import EXIT_ADDRESS_TAKEN, CandidateOrder, Event, Job
 from asmevo.replay.launcher import Emit, Launcher
@@ -72,6 +72,7 @@ def _end_with_engine(descriptor: int) -> None:
 
 def _serve(emit: Emit) -> None:
     """Run K0, then candidates until stdin ends or a launch fails."""
+    check_held()
     job = Job.from_line(sys.stdin.readline())
     with open_bundle(Path(job.bundle)) as bundle:
         oracle = _restore(bundle, job, emit)

@@ -144,5 +144,25 @@ def test_map_at_taken_address_names_the_holder_and_leaves_it_alone() -> None:
         unmap(_ADDRESS, mmap.PAGESIZE)
 
 
+def test_worker_without_the_hold_says_so_and_ends() -> None:
+    results, results_end = os.pipe()
+    life_end, life = os.pipe()
+    command = [sys.executable, "-m", "asmevo.replay.worker", str(results_end), str(life_end)]
+
+    done = subprocess.run(
+        command,
+        env=os.environ | {"ASMEVO_REPLAY_HOLD": "3 4 0"},
+        pass_fds=(results_end, life_end),
+        check=False,
+    )
+
+    message = json.loads(os.read(results, 4096))
+    for descriptor in (results, results_end, life_end, life):
+        os.close(descriptor)
+    assert done.returncode == 1
+    assert (message["event"], message["kind"]) == ("error", "MissingToolError")
+    assert "was not loaded" in message["message"]
+
+
 def test_holder_of_unmapped_range_is_nothing() -> None:
     assert find_holder(mmap.PAGESIZE, mmap.PAGESIZE) == "no mapping of this process"
