@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from asmevo.codeobject import decoder, llvm, llvm_service
+from asmevo.codeobject.process import run_tool
 from asmevo.codeobject.toolchain import assemble, describe, disassemble, link
 from asmevo.errors import AssemblerError, CodeObjectError, MissingToolError, UsageError
 
@@ -202,3 +203,13 @@ def service_here() -> llvm_service.LlvmService:
     if not library:
         pytest.skip("LLVM without a shared library")
     return llvm_service.find_service(library)
+
+
+def test_tool_that_spins_is_ended_by_its_cpu_time() -> None:
+    with pytest.raises(AssemblerError, match=r"took longer than 1 s of CPU time"):
+        run_tool(("/bin/sh", "-c", "while :; do :; done"), timeout_s=1)
+
+
+def test_tool_that_sleeps_is_ended_by_the_clock() -> None:
+    with pytest.raises(AssemblerError, match=r"took longer than 0.5 s$"):
+        run_tool(("/bin/sleep", "30"), timeout_s=0.05)
