@@ -70,7 +70,7 @@ class Row:
     answers_compared: int = 0
 
 
-def run(*arguments: str | Path, expect: int = 0, timeout_s: float = 240) -> dict[str, Any]:
+def run(*arguments: str | Path, expect: int = 0, timeout_s: float = 900) -> dict[str, Any]:
     """Run an asmevo command with `--json`; its object, or NotVerifiedError."""
     command = [*_ASMEVO, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)

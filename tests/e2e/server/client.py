@@ -39,7 +39,7 @@ class DemoServer:
         *,
         environment: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
-        start_timeout_s: float = 60,
+        start_timeout_s: float = 300,
     ) -> None:
         self._command = [*prefix, sys.executable, str(_SERVE), "--port", "0"]
         self._environment = dict(os.environ if environment is None else environment)
@@ -81,7 +81,7 @@ class DemoServer:
         self.port, self.pid = started["port"], started["pid"]
         while True:
             try:
-                self._ask("/health", None, timeout_s=5)
+                self._ask("/health", None, timeout_s=30)
                 return
             except (urllib.error.URLError, OSError):
                 if time.monotonic() > deadline:
@@ -126,9 +126,9 @@ class DemoServer:
 
     def health(self) -> Answer:
         """GET /health."""
-        return self._ask("/health", None, timeout_s=10)
+        return self._ask("/health", None, timeout_s=60)
 
-    def run(self, kernel: str, *, seed: int = 0, timeout_s: float = 60, **sizes: int) -> Answer:
+    def run(self, kernel: str, *, seed: int = 0, timeout_s: float = 300, **sizes: int) -> Answer:
         """POST /run/KERNEL; RuntimeError with the server's words when it refuses."""
         try:
             return self._ask(f"/run/{kernel}", {"seed": seed, **sizes}, timeout_s=timeout_s)
