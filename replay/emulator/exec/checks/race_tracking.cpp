@@ -15,6 +15,7 @@ namespace asmevo::emulator {
 namespace {
 
 constexpr size_t kStep = 32;  // bytes looked at together; as many stand behind the end
+constexpr uint32_t kNearBytes = 2048;
 
 /// Zero where the byte is one of the two.
 __m256i unlike(__m256i bytes, __m256i one, __m256i other) {
@@ -76,9 +77,9 @@ void RaceTracker::reset(size_t lds_bytes) {
         writers_.assign(lds_bytes + kStep, 0);
         readers_.assign(lds_bytes + kStep, 0);
         const size_t dwords = lds_bytes / 4 + 1;
-        last_writer_.assign(dwords, {});
-        first_reader_.assign(dwords, {});
-        other_reader_.assign(dwords, {});
+        last_writer_.assign(dwords, 0);
+        first_reader_.assign(dwords, 0);
+        other_reader_.assign(dwords, 0);
     }
     low_ = lds_bytes;
 }
@@ -122,6 +123,13 @@ void RaceTracker::note(const Wave& wave, const Inst& inst, const AccessShape& sh
 void RaceTracker::touch_piece(Current& current, const LdsFootprint& footprint, unsigned piece) {
     if (footprint.is_contiguous) {
         touch(current, footprint.first[piece], footprint.end[piece]);
+        return;
+    }
+    // Where the lanes keep together, the bytes between them are mostly read by the same wave too.
+    const uint32_t low = footprint.first[piece], size = footprint.end[piece] - low;
+    const Who me = current.mine.who();
+    if (!current.is_write && size <= kNearBytes && are_either(&readers_[low], size, me, me) &&
+        are_either(&writers_[low], size, 0, me)) {
         return;
     }
     const uint32_t* address = current.wave.lanes(current.inst.src[0].index);
@@ -184,7 +192,7 @@ void RaceTracker::read(Current& current, size_t first, size_t end) {
         }
         if (are_either(&readers_[first], bytes, 0, 0)) {
             std::fill_n(&readers_[first], bytes, me);
-            std::fill(&first_reader_[first / 4], &first_reader_[(end - 1) / 4] + 1, current.mine);
+            std::fill(&first_reader_[first / 4], &first_reader_[(end - 1) / 4] + 1, current.mine.bits());
             return;
         }
     }
@@ -196,16 +204,16 @@ void RaceTracker::read(Current& current, size_t first, size_t end) {
 void RaceTracker::read_byte(Current& current, size_t byte) {
     const Who me = current.mine.who(), writer = writers_[byte], known = readers_[byte];
     if (writer != 0 && (writer & ~kAtomic) != me) {
-        report(current, byte, last_writer_[byte / 4], true);
+        report(current, byte, Toucher(last_writer_[byte / 4]), true);
     }
     if (known == me) {
         return;
     }
     readers_[byte] = known == 0 ? me : kMany;
     if (known == 0) {
-        first_reader_[byte / 4] = current.mine;
-    } else if (first_reader_[byte / 4].who() != me) {
-        other_reader_[byte / 4] = current.mine;
+        first_reader_[byte / 4] = current.mine.bits();
+    } else if (Toucher(first_reader_[byte / 4]).who() != me) {
+        other_reader_[byte / 4] = current.mine.bits();
     }
 }
 
@@ -220,7 +228,7 @@ void RaceTracker::write(Current& current, size_t first, size_t end) {
             write_byte(current, byte);
         }
     }
-    std::fill(&last_writer_[first / 4], &last_writer_[(end - 1) / 4] + 1, current.mine);
+    std::fill(&last_writer_[first / 4], &last_writer_[(end - 1) / 4] + 1, current.mine.bits());
 }
 
 void RaceTracker::write_byte(Current& current, size_t byte) {
@@ -228,11 +236,11 @@ void RaceTracker::write_byte(Current& current, size_t byte) {
     const bool is_others = writer != 0 && (writer & ~kAtomic) != me;
     const bool both_atomic = current.is_atomic && (writer & kAtomic);
     if (is_others && !both_atomic) {
-        report(current, byte, last_writer_[byte / 4], true);
+        report(current, byte, Toucher(last_writer_[byte / 4]), true);
     }
     if (reader != 0 && reader != me) {
-        const Toucher& one = first_reader_[byte / 4];
-        report(current, byte, one.who() != me ? one : other_reader_[byte / 4], false);
+        const Toucher one(first_reader_[byte / 4]);
+        report(current, byte, one.who() != me ? one : Toucher(other_reader_[byte / 4]), false);
     }
     const bool shares = is_others && both_atomic;
     writers_[byte] = static_cast<Who>((shares ? kMany : me) | (current.is_atomic ? kAtomic : 0));

@@ -22,16 +22,17 @@ class RaceTracker {
     // Who touched a byte: 0 nobody, otherwise a wave's number plus one, kMany for several.
     using Who = uint8_t;
     static constexpr Who kMany = 0x7f, kAtomic = 0x80;
-    /// The instruction behind it, as an offset from the code's start, and its wave. One word: many are written at once.
+    /// The instruction behind it, as an offset from the code's start, and its wave. Kept as words: many are written at once.
     class Toucher {
       public:
-        Toucher() = default;
+        explicit Toucher(uint64_t bits) : bits_(bits) {}
         Toucher(uint32_t offset, Who who) : bits_(uint64_t{who} << 32 | offset) {}
+        uint64_t bits() const { return bits_; }
         uint32_t offset() const { return static_cast<uint32_t>(bits_); }
         Who who() const { return static_cast<Who>(bits_ >> 32); }
 
       private:
-        uint64_t bits_ = 0;
+        uint64_t bits_;
     };
     /// The instruction that is about to execute.
     struct Current {
@@ -58,7 +59,7 @@ class RaceTracker {
     Reporter& reporter_;
     std::vector<Who> writers_, readers_;  // by byte, with room behind the end for wide looks
     // By dword: the last writer, the first reader, and the last reader of another wave.
-    std::vector<Toucher> last_writer_, first_reader_, other_reader_;
+    std::vector<uint64_t> last_writer_, first_reader_, other_reader_;
     size_t lds_bytes_ = 0;
     size_t low_ = 0, high_ = 0;           // bytes touched since the last barrier
 };

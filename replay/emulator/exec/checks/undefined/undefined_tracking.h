@@ -66,8 +66,8 @@ class UndefinedTracker {
     bool is_defined(const LdsFootprint& footprint) const {
         uint8_t any = 0;
         for (unsigned piece = 0; piece < 2; ++piece) {
-            for (uint32_t at = footprint.first[piece]; at < footprint.end[piece]; at += kLdsBlock - at % kLdsBlock) {
-                any |= lds_blocks_[at / kLdsBlock];
+            for (size_t block = footprint.first[piece] / kLdsBlock; block * kLdsBlock < footprint.end[piece]; ++block) {
+                any |= lds_blocks_[block];
             }
         }
         return any == 0;
