@@ -54,6 +54,7 @@ EMULATOR_EXPORTS = (
     "hipMemcpyAsync",
     "hipMemset",
     "hipModuleGetFunction",
+    "hipModuleLaunchCooperativeKernel",
     "hipModuleLaunchKernel",
     "hipModuleLoadData",
     "hipModuleUnload",
