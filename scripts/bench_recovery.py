@@ -229,6 +229,8 @@ def _kernel_of_length(samples: Sequence[Sample]) -> Listing:
     nearest = sorted((one for one in samples if one.kind.startswith("AITER")), key=miss)[:6]
     listings = [recover(one.path.read_bytes()) for one in nearest]
     usable = [one for one in listings if not one.edit_blockers and len(one.kernels) == 1]
+    if not usable:
+        sys.exit("no kernel of the sample can be edited; take more --objects")
     return min(usable, key=lambda one: abs(len(one.instructions) - _WANTED_INSTRUCTIONS))
 
 
